@@ -1,0 +1,3 @@
+//! The `longhaul` command line.
+
+fn main() {}
