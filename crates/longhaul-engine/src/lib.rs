@@ -3,5 +3,11 @@
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
 pub mod dialect;
+pub mod json;
+pub mod rewrite;
+pub mod transcript;
+pub mod wire;
 
 pub use dialect::Dialect;
+pub use rewrite::{Edit, Refused, Rewrite};
+pub use transcript::Transcript;

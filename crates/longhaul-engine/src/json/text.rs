@@ -1,0 +1,133 @@
+//! How text stands in a JSON string, and back.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Writes `text` as it stands between the quotes of a JSON string. Only what must be escaped is.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 16);
+    let mut copied = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let short = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            ..0x20 => "",
+            _ => continue,
+        };
+        out.push_str(&text[copied..at]);
+        out.push_str(short);
+        if short.is_empty() {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\u{byte:04x}");
+        }
+        copied = at + 1;
+    }
+    out.push_str(&text[copied..]);
+    out
+}
+
+/// Reads what stands between the quotes of a JSON string. Half a surrogate pair reads as U+FFFD.
+#[must_use]
+pub fn unescape(raw: &str) -> Cow<'_, str> {
+    let Some(first) = memchr::memchr(b'\\', raw.as_bytes()) else { return Cow::Borrowed(raw) };
+    let mut out = String::with_capacity(raw.len());
+    out.push_str(&raw[..first]);
+    let mut rest = &raw[first..];
+    while let Some(after) = rest.strip_prefix('\\') {
+        let (character, used) = escaped_char(after);
+        out.push(character);
+        rest = &after[used..];
+        let plain = memchr::memchr(b'\\', rest.as_bytes()).unwrap_or(rest.len());
+        out.push_str(&rest[..plain]);
+        rest = &rest[plain..];
+    }
+    Cow::Owned(out)
+}
+
+/// The character of the escape whose text after the backslash begins `after`, and how many bytes of it were used.
+fn escaped_char(after: &str) -> (char, usize) {
+    let plain = match after.as_bytes().first() {
+        Some(b'n') => '\n',
+        Some(b't') => '\t',
+        Some(b'r') => '\r',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'u') => return unicode_escape(after),
+        Some(byte) if byte.is_ascii() => *byte as char,
+        _ => return (char::REPLACEMENT_CHARACTER, 0),
+    };
+    (plain, 1)
+}
+
+fn unicode_escape(after: &str) -> (char, usize) {
+    let unit = |from: usize| after.get(from..from + 4).and_then(|hex| u16::from_str_radix(hex, 16).ok());
+    let Some(first) = unit(1) else { return (char::REPLACEMENT_CHARACTER, 1) };
+    let second = if after[5..].starts_with("\\u") { unit(7) } else { None };
+    match (first, second) {
+        (0xD800..=0xDBFF, Some(low @ 0xDC00..=0xDFFF)) => {
+            let code = 0x1_0000 + (u32::from(first - 0xD800) << 10) + u32::from(low - 0xDC00);
+            (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 11)
+        }
+        _ => (char::from_u32(u32::from(first)).unwrap_or(char::REPLACEMENT_CHARACTER), 5),
+    }
+}
+
+/// The longest escape is a surrogate pair, so a cut with no backslash in the bytes before it falls between escapes.
+const LONGEST_ESCAPE: usize = 12;
+
+/// The text of at least the first `len` bytes, or of all there is.
+pub(crate) fn unescape_start(raw: &str, len: usize) -> Cow<'_, str> {
+    let cut = (len..raw.len()).find(|&at| is_between_escapes(raw, at)).unwrap_or(raw.len());
+    unescape(&raw[..cut])
+}
+
+/// The text of at least the last `len` bytes, or of all there is.
+pub(crate) fn unescape_end(raw: &str, len: usize) -> Cow<'_, str> {
+    let from = raw.len().saturating_sub(len);
+    let cut = (1..=from).rev().find(|&at| is_between_escapes(raw, at)).unwrap_or(0);
+    unescape(&raw[cut..])
+}
+
+fn is_between_escapes(raw: &str, at: usize) -> bool {
+    let before = &raw.as_bytes()[at.saturating_sub(LONGEST_ESCAPE)..at];
+    raw.is_char_boundary(at) && !before.contains(&b'\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn half_pairs_read_as_replacement_characters() {
+        assert_eq!(unescape(r"a\ud83d b"), "a\u{fffd} b");
+        assert_eq!(unescape(r"\ud83d\ud83d\ude00"), "\u{fffd}😀");
+        assert_eq!(unescape(r"\ude00\u0041"), "\u{fffd}A");
+    }
+
+    proptest! {
+        #[test]
+        fn escape_agrees_with_serde_json(text in any::<String>()) {
+            let theirs = serde_json::to_string(&text).unwrap();
+            prop_assert_eq!(unescape(&theirs[1..theirs.len() - 1]), text.as_str());
+            let ours = format!("\"{}\"", escape(&text));
+            prop_assert_eq!(serde_json::from_str::<String>(&ours).unwrap(), text);
+        }
+
+        #[test]
+        fn starts_and_ends_are_those_of_the_text(text in "[a\\n\\\\\"é😀]{0,60}", len in 0usize..40) {
+            let raw = escape(&text);
+            prop_assert!(text.starts_with(&*unescape_start(&raw, len)));
+            prop_assert!(text.ends_with(&*unescape_end(&raw, len)));
+        }
+
+        #[test]
+        fn never_panics(raw in r"(\\(u[0-9a-fA-F]{0,4}|[a-z])?|é|x){0,20}") {
+            let _ = unescape(&raw);
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! A request body as units that no pass can take apart.
+//!
+//! ```text
+//! body ──▶ preamble   tools, system prompt
+//!          units      Prompt │ Step (reply, each call beside its results) │ Checkpoint │ Opaque
+//! ```
+//!
+//! Nothing is copied: a [`Block`] knows where its bytes are and how its text is written there. Any index into
+//! [`Transcript::units`] is a legal place to cut, because a call and its results are always in one unit, whatever messages
+//! they came in.
+
+use std::borrow::Cow;
+
+use crate::Dialect;
+use crate::json::{Span, unescape, unescape_end, unescape_start};
+
+/// What opens the text of a checkpoint, the block that an earlier compaction left in place of older units.
+pub const CHECKPOINT_OPENING: &str = "[Longhaul checkpoint";
+
+/// A request body, understood.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transcript<'b> {
+    /// The bytes that every span points into.
+    pub body: &'b str,
+    /// How the body is written.
+    pub dialect: Dialect,
+    /// Whether the dialect was told or follows from the body; if not, only edits that chat and messages both take are safe.
+    pub dialect_sure: bool,
+    /// The model that the body names.
+    pub model: Option<Cow<'b, str>>,
+    /// Tool definitions and the system prompt, in the body's order.
+    pub preamble: Vec<Block<'b>>,
+    /// What was said and done, oldest first.
+    pub units: Vec<Unit<'b>>,
+    /// The arrays whose elements a rewrite may remove, replace or add to.
+    pub(crate) arrays: Vec<Array>,
+    /// The list of messages or items; absent where the body has none or holds a lone string.
+    pub(crate) messages: Option<ArrayId>,
+    /// The outermost value.
+    pub(crate) root: Span,
+}
+
+/// A part of a transcript that stays or goes as a whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unit<'b> {
+    /// What it is.
+    pub kind: UnitKind<'b>,
+    /// The whole messages, or blocks inside shared ones, that hold it: removing these removes the unit and nothing else.
+    pub owns: Vec<ElementId>,
+}
+
+/// What a unit is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum UnitKind<'b> {
+    /// Something said to the model.
+    Prompt {
+        /// Who said it.
+        by: Speaker,
+        /// What was said.
+        blocks: Vec<Block<'b>>,
+    },
+    /// A reply, and each tool call in it beside its results.
+    Step {
+        /// Text, reasoning and work done on the provider's side.
+        reply: Vec<Block<'b>>,
+        /// The calls, in order.
+        exchanges: Vec<Exchange<'b>>,
+    },
+    /// What an earlier compaction left in place of older units.
+    Checkpoint(Block<'b>),
+    /// Not understood: never edited, but may be removed whole.
+    Opaque(Block<'b>),
+}
+
+/// Who said the words of a prompt. Rules and tasks are taken from users alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaker {
+    /// A person.
+    User,
+    /// The program around the model: reminders, surroundings, instructions in mid-conversation.
+    Host,
+    /// Perhaps a person, perhaps the output of a tool: protected like a user's words, but no rule or task comes from it.
+    Unsure,
+}
+
+/// A tool call beside its results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchange<'b> {
+    /// The tool's name; empty where none is known.
+    pub tool: Cow<'b, str>,
+    /// The call. Absent for a result without one, and where the call is only words inside the reply.
+    pub call: Option<Block<'b>>,
+    /// What the results hold, in order.
+    pub results: Vec<Block<'b>>,
+    /// The elements that carry the results, one for each: a result with nothing in it is still a result.
+    pub answers: Vec<ElementId>,
+    /// Whether it came to its end.
+    pub status: Status,
+    /// What the wire itself says about success; most results say nothing.
+    pub failed: Option<bool>,
+}
+
+/// How far an exchange came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// One call, one result.
+    Answered,
+    /// The last step's call still waits for its result.
+    Open,
+    /// The transcript went on without a result.
+    Aborted,
+    /// More than one result for one call.
+    Duplicate,
+    /// A result without a call.
+    Orphan,
+}
+
+/// One piece of content.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block<'b> {
+    /// What it holds.
+    pub kind: BlockKind,
+    /// What it hangs on, for those who remove it or set a field beside it.
+    pub place: Place,
+    /// All of its bytes.
+    pub at: Span,
+    /// Its text, if it has one that may be read and replaced.
+    pub text: Option<TextSpan>,
+    pub(crate) body: &'b str,
+}
+
+/// What a block holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockKind {
+    /// Words.
+    Text,
+    /// A picture; the span of its base64, data URL or address.
+    Image(Option<Span>),
+    /// A document; the span of its data or address.
+    Document(Option<Span>),
+    /// Sound.
+    Audio,
+    /// The model's words for no.
+    Refusal,
+    /// The model's thinking. Sealed: signed or encrypted, so either these very bytes or none.
+    Reasoning(Seal),
+    /// A tool call; its text is the arguments.
+    Call,
+    /// A tool that the provider ran, or what came of it.
+    ServerTool,
+    /// A tool's definition.
+    Tool,
+    /// Part of the system prompt.
+    System,
+    /// A kind that is not known here.
+    Unknown,
+}
+
+/// Whether reasoning is bound to its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seal {
+    /// Signed or encrypted by the provider.
+    Sealed,
+    /// Plain text.
+    Unsealed,
+}
+
+/// What a block hangs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// An element of an array: can be removed or replaced.
+    Element(ElementId),
+    /// The value of a field.
+    Field {
+        /// The object.
+        of: Span,
+        /// The field's name.
+        key: &'static str,
+    },
+}
+
+/// An array of the body, as [`Transcript`] numbers them.
+pub type ArrayId = u32;
+
+/// An element of an array of the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ElementId {
+    /// The array.
+    pub array: ArrayId,
+    /// The place in it.
+    pub index: u32,
+}
+
+/// Where the elements of an array are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Array {
+    /// From bracket to bracket.
+    pub(crate) at: Span,
+    pub(crate) elements: Vec<Span>,
+    /// The element that the array is a field of.
+    pub(crate) owner: Option<ElementId>,
+    /// Whether it is the content of a message, which goes when its last block goes.
+    pub(crate) is_message_content: bool,
+}
+
+/// Where a text is, and how it is written there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TextSpan {
+    /// Between the quotes of a string, or all of a JSON value.
+    pub at: Span,
+    /// How it is written.
+    pub form: Form,
+}
+
+/// How a text is written in the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A JSON string that holds words.
+    String,
+    /// A JSON value that is part of the body.
+    Json,
+    /// A JSON string that holds JSON.
+    JsonInString,
+    /// A string with half a surrogate pair in it: can be read, but is never edited.
+    Damaged,
+}
+
+impl<'b> Block<'b> {
+    /// The text, unescaped now: until somebody asks, a body is only scanned.
+    #[must_use]
+    pub fn text(&self) -> Cow<'b, str> {
+        match self.text {
+            None => Cow::Borrowed(""),
+            Some(TextSpan { at, form: Form::Json }) => Cow::Borrowed(&self.body[at.range()]),
+            Some(TextSpan { at, .. }) => unescape(&self.body[at.range()]),
+        }
+    }
+
+    /// At least `len` bytes from the start of the text, for those who look at openings only.
+    pub(crate) fn opening(&self, len: usize) -> Cow<'b, str> {
+        self.text.map_or(Cow::Borrowed(""), |text| unescape_start(&self.body[text.at.range()], len))
+    }
+
+    /// At least `len` bytes from the end of the text.
+    pub(crate) fn ending(&self, len: usize) -> Cow<'b, str> {
+        self.text.map_or(Cow::Borrowed(""), |text| unescape_end(&self.body[text.at.range()], len))
+    }
+
+    /// The bytes of the block as they stand in the body.
+    #[must_use]
+    pub fn raw(&self) -> &'b str {
+        &self.body[self.at.range()]
+    }
+}
+
+impl<'b> Unit<'b> {
+    /// Every block of the unit, in the order of reading.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block<'b>> {
+        let (plain, exchanges): (&[Block<'b>], &[Exchange<'b>]) = match &self.kind {
+            UnitKind::Prompt { blocks, .. } => (blocks, &[]),
+            UnitKind::Step { reply, exchanges } => (reply, exchanges),
+            UnitKind::Checkpoint(block) | UnitKind::Opaque(block) => (std::slice::from_ref(block), &[]),
+        };
+        let calls = exchanges.iter().filter_map(|e| e.call.as_ref());
+        plain.iter().chain(calls).chain(exchanges.iter().flat_map(|e| &e.results))
+    }
+}
+
+impl<'b> Transcript<'b> {
+    /// Every block, preamble first.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block<'b>> {
+        self.preamble.iter().chain(self.units.iter().flat_map(Unit::blocks))
+    }
+
+    /// How many messages (or items) the body's list has.
+    #[must_use]
+    pub fn message_count(&self) -> usize {
+        self.messages.map_or(0, |id| self.arrays[id as usize].elements.len())
+    }
+
+    /// Which message an element is, or is part of.
+    #[must_use]
+    pub fn message_of(&self, element: ElementId) -> Option<usize> {
+        if Some(element.array) == self.messages {
+            return Some(element.index as usize);
+        }
+        self.arrays[element.array as usize].owner.and_then(|owner| self.message_of(owner))
+    }
+
+    /// Where an element is.
+    #[must_use]
+    pub fn span_of(&self, element: ElementId) -> Span {
+        self.arrays[element.array as usize].elements[element.index as usize]
+    }
+
+    /// The outermost object, for those who set a field of the request.
+    #[must_use]
+    pub fn root(&self) -> Span {
+        self.root
+    }
+}

@@ -1,0 +1,97 @@
+//! Which dialect a body is written in, by its shape.
+
+use super::raw::{Element, Key, Raw};
+use crate::Dialect;
+use crate::json::Kind;
+use crate::transcript::ArrayId;
+
+/// The list of messages or items.
+pub(super) fn list(raw: &Raw<'_>) -> Option<ArrayId> {
+    match raw.root.item {
+        Some(root) => raw.list(root, Key::Messages).or_else(|| raw.list(root, Key::Input)),
+        None => (raw.root.kind == Kind::Array).then_some(0),
+    }
+}
+
+/// Whether there is nothing here to work on.
+pub(super) fn is_empty(raw: &Raw<'_>) -> bool {
+    list(raw).is_none() && !raw.root.item.is_some_and(|root| raw.string(root, Key::Input).is_some())
+}
+
+/// The dialect, and whether only one can be meant.
+pub(super) fn dialect(raw: &Raw<'_>) -> (Dialect, bool) {
+    let Some(root) = raw.root.item else { return by_elements(raw, Signs::default()) };
+    if raw.field_of(root, Key::Messages).is_none() && raw.field_of(root, Key::Input).is_some() {
+        return (Dialect::Responses, true);
+    }
+    let mut signs = Signs::default();
+    if raw.field_of(root, Key::System).is_some() {
+        signs.messages += 1;
+    }
+    if raw.holds(root, Key::Functions) {
+        signs.chat += 1;
+    }
+    for tool in raw.list(root, Key::Tools).into_iter().flat_map(|id| raw.elements(id)).filter_map(|e| e.item) {
+        signs.messages += u32::from(raw.field_of(tool, Key::InputSchema).is_some());
+        signs.chat += u32::from(raw.field_of(tool, Key::Function).is_some());
+    }
+    by_elements(raw, signs)
+}
+
+/// How many things stand in a body that only one dialect has.
+#[derive(Default)]
+struct Signs {
+    chat: u32,
+    messages: u32,
+    responses: u32,
+    /// Whether it begins with a system message. Further down, both dialects have them on some hosts.
+    begins_with_system: bool,
+}
+
+fn by_elements(raw: &Raw<'_>, mut signs: Signs) -> (Dialect, bool) {
+    for element in list(raw).into_iter().flat_map(|id| raw.elements(id)) {
+        signs.look_at_message(raw, element);
+    }
+    let Signs { chat, messages, responses, begins_with_system } = signs;
+    if responses > chat.max(messages) {
+        return (Dialect::Responses, true);
+    }
+    match (chat, messages) {
+        (0, 0) => (Dialect::Chat, begins_with_system),
+        (chat, messages) if messages > chat => (Dialect::Messages, chat == 0),
+        (_, messages) => (Dialect::Chat, messages == 0),
+    }
+}
+
+impl Signs {
+    fn look_at_message(&mut self, raw: &Raw<'_>, message: Element) {
+        let Some(item) = message.item else { return };
+        match raw.string(item, Key::Type).as_deref() {
+            None => {}
+            Some("message" | "reasoning" | "item_reference" | "compaction") => self.responses += 1,
+            Some(other) => self.responses += u32::from(other.ends_with("_call") || other.ends_with("_call_output")),
+        }
+        match raw.string(item, Key::Role).as_deref() {
+            Some("tool" | "function") => self.chat += 1,
+            Some("system" | "developer") => self.begins_with_system |= message.id.index == 0,
+            _ => {}
+        }
+        let has_calls = raw.holds(item, Key::ToolCalls) || raw.holds(item, Key::FunctionCall);
+        self.chat += u32::from(has_calls);
+        let blocks = raw.list(item, Key::Content).into_iter().flat_map(|id| raw.elements(id));
+        for block in blocks {
+            self.look_at_block(raw, block);
+        }
+    }
+
+    fn look_at_block(&mut self, raw: &Raw<'_>, block: Element) {
+        let Some(item) = block.item else { return };
+        match raw.string(item, Key::Type).as_deref() {
+            Some("image_url" | "input_audio") => self.chat += 1,
+            Some("input_text" | "output_text" | "input_image" | "input_file") => self.responses += 1,
+            Some("tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "server_tool_use") => self.messages += 1,
+            Some("image" | "document") => self.messages += u32::from(raw.field_of(item, Key::Source).is_some()),
+            _ => {}
+        }
+    }
+}
