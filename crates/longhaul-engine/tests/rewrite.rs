@@ -1,0 +1,253 @@
+//! What must hold of every rewrite, over generated bodies and, where they are there, over real ones.
+
+mod support;
+
+use longhaul_engine::transcript::{Block, BlockKind, Form, Transcript, Unit, UnitKind};
+use longhaul_engine::{Dialect, Edit, Refused, Rewrite, wire};
+use support::generate::{self, Tally};
+use support::{Numbers, corpus, sketch, written_differently};
+
+/// Bodies for each dialect: enough that every quirk comes up a hundred times.
+const GENERATED: u64 = 4_000;
+
+fn generated() -> impl Iterator<Item = generate::Generated> {
+    Dialect::ALL.into_iter().flat_map(|dialect| (0..GENERATED).map(move |seed| generate::body(dialect, seed)))
+}
+
+fn read(dialect: Option<Dialect>, body: &str) -> Transcript<'_> {
+    wire::parse(dialect, body).unwrap_or_else(|e| panic!("{e}: {body}")).0
+}
+
+#[test]
+fn the_generator_produces_every_quirk_a_hundred_times() {
+    let mut tally = Tally::default();
+    generated().for_each(|g| tally.add(&g));
+    tally.assert_each_at_least(100);
+}
+
+#[test]
+fn an_empty_rewrite_changes_nothing() {
+    for (name, body) in corpus() {
+        let transcript = read(None, &body);
+        let nothing = Rewrite::new(&transcript, Vec::new()).unwrap();
+        assert_eq!(nothing.apply(&body), body, "{name}");
+        let said = sketch(&transcript);
+        for (how, other) in written_differently(&body) {
+            let transcript = read(None, &other);
+            assert_eq!(Rewrite::new(&transcript, Vec::new()).unwrap().apply(&other), other, "{name} {how}");
+            assert!(said == sketch(&transcript), "{name} reads differently when {how}");
+        }
+    }
+    for g in generated() {
+        let transcript = read(Some(g.dialect), &g.body);
+        assert_eq!(Rewrite::new(&transcript, Vec::new()).unwrap().apply(&g.body), g.body);
+    }
+}
+
+/// Another text that leaves a block what it is: its opening and ending decide that, so they stay.
+fn another_text(block: &Block<'_>) -> String {
+    let text = block.text();
+    match block.text.unwrap().form {
+        Form::Json => r#"{"changed":"\"é\" 😀"}"#.to_owned(),
+        Form::JsonInString => r#"{"changed": "yes"}"#.to_owned(),
+        Form::String | Form::Damaged => format!("{text}\n changed \"é\" \\ 😀 {text}"),
+    }
+}
+
+fn kind(unit: &Unit<'_>) -> String {
+    match &unit.kind {
+        UnitKind::Prompt { by, blocks } => format!("prompt {by:?} {}", blocks.len()),
+        UnitKind::Step { reply, exchanges } => format!("step {} {}", reply.len(), exchanges.len()),
+        UnitKind::Checkpoint(_) => "checkpoint".into(),
+        UnitKind::Opaque(_) => "opaque".into(),
+    }
+}
+
+fn check_one_replacement(dialect: Dialect, body: &str, transcript: &Transcript<'_>, block: &Block<'_>) {
+    let text = block.text.unwrap();
+    let with = another_text(block);
+    let edit = Edit::Text { text, with: with.clone() };
+    if text.form == Form::Damaged {
+        assert_eq!(Rewrite::new(transcript, vec![edit]), Err(Refused::Damaged(text.at)));
+        return;
+    }
+    let rewrite = Rewrite::new(transcript, vec![edit]).unwrap();
+    let changed = rewrite.apply(body);
+    let range = text.at.range();
+    assert_eq!(changed[..range.start], body[..range.start]);
+    assert!(changed.ends_with(&body[range.end..]));
+    assert_eq!(rewrite.inverse(body).apply(&changed), body);
+
+    let again = read(Some(dialect), &changed);
+    let texts = |t: &Transcript<'_>| t.blocks().map(|b| b.text().into_owned()).collect::<Vec<_>>();
+    let mut expected = texts(transcript);
+    let index = transcript.blocks().position(|b| std::ptr::eq(b, block)).unwrap();
+    expected[index] = with;
+    assert_eq!(texts(&again), expected);
+    let units = |t: &Transcript<'_>| t.units.iter().map(|u| (kind(u), u.owns.clone())).collect::<Vec<_>>();
+    assert_eq!(units(&again), units(transcript), "the units are the same");
+}
+
+#[test]
+fn replacing_one_text_changes_its_bytes_and_nothing_else() {
+    let mut numbers = Numbers(7);
+    for g in generated() {
+        let transcript = read(Some(g.dialect), &g.body);
+        for block in transcript.blocks().filter(|b| b.text.is_some()) {
+            check_one_replacement(g.dialect, &g.body, &transcript, block);
+        }
+    }
+    for (_, body) in corpus() {
+        let transcript = read(None, &body);
+        let texts: Vec<_> = transcript.blocks().filter(|b| b.text.is_some()).collect();
+        for _ in 0..texts.len().min(12) {
+            check_one_replacement(transcript.dialect, &body, &transcript, numbers.pick::<&Block<'_>>(&texts));
+        }
+    }
+}
+
+/// The bytes of the blocks that stay, in the order of the body. The preamble always does.
+fn remaining<'b>(transcript: &Transcript<'b>, keep: impl Fn(usize) -> bool) -> Vec<&'b str> {
+    let kept = transcript.units.iter().enumerate().filter(|(index, _)| keep(*index));
+    let blocks = transcript.preamble.iter().chain(kept.flat_map(|(_, unit)| unit.blocks()));
+    let mut blocks: Vec<_> = blocks.map(|b| (b.at, b.raw())).collect();
+    blocks.sort_unstable();
+    blocks.into_iter().map(|(_, raw)| raw).collect()
+}
+
+fn check_removal(dialect: Dialect, body: &str, transcript: &Transcript<'_>, goes: &[bool]) {
+    let units = transcript.units.iter().zip(goes).filter(|(_, goes)| **goes).map(|(unit, _)| unit);
+    let edits: Vec<Edit> = units.flat_map(|unit| unit.owns.iter().map(|id| Edit::Remove(*id))).collect();
+    let rewrite = Rewrite::new(transcript, edits).unwrap();
+    let smaller = rewrite.apply(body);
+    assert_eq!(rewrite.inverse(body).apply(&smaller), body);
+    let again = read(Some(dialect), &smaller);
+    let is_fixed = |index: usize| transcript.units[index].owns.is_empty();
+    assert_eq!(
+        remaining(&again, |_| true),
+        remaining(transcript, |index| !goes[index] || is_fixed(index)),
+        "{body}\n→\n{smaller}"
+    );
+}
+
+#[test]
+fn removing_any_units_leaves_the_others_and_can_be_undone() {
+    let mut numbers = Numbers(11);
+    for g in generated() {
+        let transcript = read(Some(g.dialect), &g.body);
+        let some: Vec<bool> = transcript.units.iter().map(|_| numbers.one_in(2)).collect();
+        check_removal(g.dialect, &g.body, &transcript, &some);
+        check_removal(g.dialect, &g.body, &transcript, &vec![true; some.len()]);
+    }
+    for (_, body) in corpus() {
+        let transcript = read(None, &body);
+        for share in [2, 5] {
+            let some: Vec<bool> = transcript.units.iter().map(|_| numbers.one_in(share)).collect();
+            check_removal(transcript.dialect, &body, &transcript, &some);
+        }
+    }
+}
+
+#[test]
+fn every_message_belongs_to_the_preamble_or_to_units() {
+    for g in generated() {
+        let transcript = read(Some(g.dialect), &g.body);
+        let mut seen = vec![false; transcript.message_count()];
+        for id in transcript.units.iter().flat_map(|u| &u.owns) {
+            seen[transcript.message_of(*id).unwrap()] = true;
+        }
+        let systems = transcript.preamble.iter().filter(|b| b.kind == BlockKind::System);
+        let outside = seen.iter().filter(|s| !**s).count();
+        assert!(outside <= systems.count() + 1, "{outside} messages belong to nothing: {}", g.body);
+    }
+}
+
+/// The same edits made on a tree, to compare with.
+mod on_a_tree {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn elements_come_go_and_change_with_their_commas() {
+        for (seed, separator) in (0..3_000).zip([",", " , ", ",\n  "].into_iter().cycle()) {
+            let mut numbers = Numbers(seed);
+            let count = numbers.below(6);
+            let messages: Vec<String> = (0..count).map(|i| format!(r#"{{"role":"user","content":"m{i}"}}"#)).collect();
+            let body = format!(r#"{{"messages": [ {} ] }}"#, messages.join(separator));
+            let transcript = read(Some(Dialect::Chat), &body);
+            let array = transcript.units.first().map_or(0, |u| u.owns[0].array);
+            let id = |index: usize| longhaul_engine::transcript::ElementId { array, index: index as u32 };
+
+            let mut edits = Vec::new();
+            let mut expected: Vec<Value> = Vec::new();
+            for index in 0..=count {
+                if numbers.one_in(3) {
+                    let json = format!(r#"{{"role":"user","content":"new {index}"}}"#);
+                    expected.push(serde_json::from_str(&json).unwrap());
+                    edits.push(Edit::Insert { before: id(index), json });
+                }
+                let Some(message) = messages.get(index) else { break };
+                match numbers.below(4) {
+                    0 => edits.push(Edit::Remove(id(index))),
+                    1 => {
+                        edits.push(Edit::Replace { element: id(index), json: "[1]".into() });
+                        expected.push(serde_json::json!([1]));
+                    }
+                    _ => expected.push(serde_json::from_str(message).unwrap()),
+                }
+            }
+            let rewrite = Rewrite::new(&transcript, edits).unwrap();
+            let changed = rewrite.apply(&body);
+            let value: Value = serde_json::from_str(&changed).unwrap_or_else(|e| panic!("{e}: {body} → {changed}"));
+            assert_eq!(value["messages"].as_array().unwrap(), &expected, "{body} → {changed}");
+            assert_eq!(rewrite.inverse(&body).apply(&changed), body);
+        }
+    }
+
+    #[test]
+    fn fields_are_set_and_unset() {
+        let cases = [
+            (r#"{"messages":[],"a":1}"#, r#"{"messages":[],"a":2,"b":3}"#),
+            (r#"{"a" : 1 , "messages" : []}"#, r#"{"a":2,"messages":[],"b":3}"#),
+            (r"{}", r#"{"a":2,"b":3}"#),
+            (r#"{"b":9}"#, r#"{"b":3,"a":2}"#),
+            (r#"{"c":0,"b":9,"c":1}"#, r#"{"b":3,"a":2}"#),
+        ];
+        for (before, after) in cases {
+            let transcript = read(Some(Dialect::Chat), before);
+            let object = transcript.root();
+            let edits = vec![
+                Edit::Set { object, key: "a", json: "2".into() },
+                Edit::Set { object, key: "b", json: "3".into() },
+                Edit::Unset { object, key: "c" },
+            ];
+            let rewrite = Rewrite::new(&transcript, edits).unwrap();
+            let changed = rewrite.apply(before);
+            let value: Value = serde_json::from_str(&changed).unwrap_or_else(|e| panic!("{e}: {changed}"));
+            assert_eq!(value, serde_json::from_str::<Value>(after).unwrap(), "{before} → {changed}");
+            assert_eq!(rewrite.inverse(before).apply(&changed), before);
+        }
+    }
+}
+
+#[test]
+fn edits_that_want_the_same_bytes_are_refused() {
+    let body = r#"{"messages":[{"role":"user","content":"hi"},{"role":"user","content":"there"}]}"#;
+    let transcript = read(Some(Dialect::Chat), body);
+    let text = transcript.blocks().next().unwrap().text.unwrap();
+    let twice = vec![Edit::Text { text, with: "a".into() }, Edit::Text { text, with: "b".into() }];
+    assert!(matches!(Rewrite::new(&transcript, twice), Err(Refused::Conflict(..))));
+    let bad = vec![Edit::Set { object: transcript.root(), key: "a", json: "{".into() }];
+    assert!(matches!(Rewrite::new(&transcript, bad), Err(Refused::NotJson(_))));
+}
+
+#[test]
+fn an_edit_inside_something_that_goes_goes_with_it() {
+    let body = r#"{"messages":[{"role":"user","content":"hi"},{"role":"user","content":"there"}]}"#;
+    let transcript = read(Some(Dialect::Chat), body);
+    let first = &transcript.units[0];
+    let text = first.blocks().next().unwrap().text.unwrap();
+    let edits = vec![Edit::Text { text, with: "longer than before".into() }, Edit::Remove(first.owns[0])];
+    let changed = Rewrite::new(&transcript, edits).unwrap().apply(body);
+    assert_eq!(changed, r#"{"messages":[{"role":"user","content":"there"}]}"#);
+}

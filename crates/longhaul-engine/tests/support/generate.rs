@@ -1,0 +1,483 @@
+//! Generated bodies in all three dialects, with the quirks that real ones have, each counted by name.
+
+use std::collections::BTreeMap;
+
+use longhaul_engine::Dialect;
+use serde_json::{Value, json};
+
+use super::Numbers;
+
+/// A generated body, and the quirks that are in it.
+pub struct Generated {
+    pub dialect: Dialect,
+    pub body: String,
+    pub quirks: Vec<&'static str>,
+}
+
+/// Every quirk that each dialect's generator can produce: the classes that tests count.
+pub fn quirk_classes(dialect: Dialect) -> &'static [&'static str] {
+    const CHAT: &[&str] = &[
+        "string content", "list content", "system first", "system in the middle", "image", "audio", "file", "refusal",
+        "reasoning", "null content", "parallel calls", "legacy call", "two-message step", "reused id", "aborted call",
+        "open call", "orphan result", "duplicate result", "empty result", "unknown block", "unknown field",
+        "unknown role", "cache mark", "spoken observation", "half a surrogate", "repeated key", "bare array",
+        "custom call", "list result", "checkpoint", "not an object", "no tools", "empty text", "host note",
+    ];
+    const MESSAGES: &[&str] = &[
+        "string content", "list content", "system string", "system list", "system in the middle", "image", "image address",
+        "document", "text document", "thinking", "redacted thinking", "server tool", "parallel calls", "two-message step",
+        "reused id", "aborted call", "open call", "orphan result", "duplicate result", "empty result", "list result",
+        "image in result", "failed result", "result and prompt", "unknown block", "unknown field", "unknown role",
+        "cache mark", "spoken observation", "half a surrogate", "repeated key", "bare array", "checkpoint",
+        "not an object", "no tools", "empty text", "host note",
+    ];
+    const RESPONSES: &[&str] = &[
+        "string content", "list content", "instructions", "system first", "system in the middle", "string input", "image",
+        "file", "reasoning", "encrypted reasoning", "custom call", "web search", "mcp call", "approval", "compaction",
+        "item reference", "parallel calls", "two-message step", "reused id", "aborted call", "open call", "orphan result",
+        "duplicate result", "list result", "unknown block", "unknown field", "unknown role", "half a surrogate",
+        "repeated key", "bare array", "checkpoint", "not an object", "no tools", "empty text", "refusal", "host note",
+    ];
+    match dialect {
+        Dialect::Chat => CHAT,
+        Dialect::Messages => MESSAGES,
+        Dialect::Responses => RESPONSES,
+    }
+}
+
+/// Counts quirks, and says which came up less often than wanted.
+#[derive(Default)]
+pub struct Tally(BTreeMap<(&'static str, &'static str), usize>);
+
+impl Tally {
+    pub fn add(&mut self, generated: &Generated) {
+        for quirk in &generated.quirks {
+            *self.0.entry((generated.dialect.name(), quirk)).or_default() += 1;
+        }
+    }
+
+    pub fn assert_each_at_least(&self, wanted: usize) {
+        for dialect in Dialect::ALL {
+            for quirk in quirk_classes(dialect) {
+                let count = self.0.get(&(dialect.name(), quirk)).copied().unwrap_or(0);
+                assert!(count >= wanted, "{dialect}: {quirk} came up {count} times, wanted {wanted}");
+            }
+        }
+    }
+}
+
+/// A body, the same for the same seed.
+pub fn body(dialect: Dialect, seed: u64) -> Generated {
+    let mut writer = Writer { numbers: Numbers(seed), dialect, items: Vec::new(), quirks: Vec::new(), next_id: 0 };
+    writer.units();
+    writer.finish()
+}
+
+const WORDS: &[&str] = &[
+    "fix the port in config.toml", "line one\nline two\ttabbed", "an emoji 😀 and “quotes”", "path C:\\temp\\x", "日本語のテキスト",
+    "مرحبا بالعالم", "say \"hi\" to {\"a\": 1}", "exit code 1: error[E0308]: mismatched types", "ok", "  leading space",
+    "never push to main", "\u{1}control", "a/b/c.rs:17: warning: unused", "naïve café", "</div>",
+];
+
+struct Writer {
+    numbers: Numbers,
+    dialect: Dialect,
+    items: Vec<Value>,
+    quirks: Vec<&'static str>,
+    next_id: usize,
+}
+
+/// Stands for half a surrogate pair, which no `Value` can hold, until the body is text.
+const HALF_PAIR: &str = "@half-pair@";
+/// Stands for a second key of the same name.
+const SECOND_ROLE: &str = "@second-role@";
+
+impl Writer {
+    fn quirk(&mut self, name: &'static str) {
+        debug_assert!(quirk_classes(self.dialect).contains(&name), "{name} is not a class of {}", self.dialect);
+        self.quirks.push(name);
+    }
+
+    /// Whether this rare thing happens now; if so it is counted.
+    fn rarely(&mut self, n: usize, name: &'static str) -> bool {
+        let possible = quirk_classes(self.dialect).contains(&name);
+        let now = self.numbers.one_in(n) && possible;
+        if now {
+            self.quirk(name);
+        }
+        now
+    }
+
+    fn words(&mut self) -> String {
+        if self.rarely(60, "half a surrogate") {
+            return format!("broken {HALF_PAIR} pair");
+        }
+        if self.rarely(60, "empty text") {
+            return String::new();
+        }
+        let count = 1 + self.numbers.below(3);
+        (0..count).map(|_| *self.numbers.pick(WORDS)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn id(&mut self) -> String {
+        if self.next_id > 0 && self.rarely(12, "reused id") {
+            return format!("call_{}", self.numbers.below(self.next_id));
+        }
+        self.next_id += 1;
+        format!("call_{}", self.next_id - 1)
+    }
+
+    fn text_block(&mut self, role: &str) -> Value {
+        let text = self.words();
+        let kind = match (self.dialect, role) {
+            (Dialect::Responses, "assistant") => "output_text",
+            (Dialect::Responses, _) => "input_text",
+            _ => "text",
+        };
+        let mut block = json!({"type": kind, "text": text});
+        if self.rarely(8, "cache mark") {
+            block["cache_control"] = json!({"type": "ephemeral"});
+        }
+        block
+    }
+
+    fn content(&mut self, role: &str) -> Value {
+        if self.numbers.one_in(2) {
+            self.quirk("string content");
+            return Value::String(self.words());
+        }
+        self.quirk("list content");
+        let mut blocks = vec![self.text_block(role)];
+        if role == "user" {
+            blocks.extend(self.media());
+        }
+        if self.rarely(10, "unknown block") {
+            blocks.push(json!({"type": "hologram", "depth": [1, {"x": null}]}));
+        }
+        if self.numbers.one_in(3) {
+            blocks.push(self.text_block(role));
+        }
+        Value::Array(blocks)
+    }
+
+    fn media(&mut self) -> Option<Value> {
+        let png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ";
+        let url = format!("data:image/png;base64,{png}");
+        let (name, block) = match (self.dialect, self.numbers.below(8)) {
+            (Dialect::Chat, 0) => ("image", json!({"type": "image_url", "image_url": {"url": url}})),
+            (Dialect::Chat, 1) => ("audio", json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
+            (Dialect::Chat, 2) => ("file", json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBE"}})),
+            (Dialect::Messages, 0) => {
+                ("image", json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png}}))
+            }
+            (Dialect::Messages, 1) => ("image address", json!({"type": "image", "source": {"type": "url", "url": "https://x.test/1.png"}})),
+            (Dialect::Messages, 2) => {
+                ("document", json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}}))
+            }
+            (Dialect::Messages, 3) => {
+                ("text document", json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a text"}}))
+            }
+            (Dialect::Responses, 0) => ("image", json!({"type": "input_image", "image_url": url})),
+            (Dialect::Responses, 1) => ("file", json!({"type": "input_file", "file_data": "data:application/pdf;base64,JVBE"})),
+            _ => return None,
+        };
+        self.quirk(name);
+        Some(block)
+    }
+
+    fn message(&mut self, role: &str, content: Value) -> Value {
+        let mut message = json!({"role": role, "content": content});
+        if self.dialect == Dialect::Responses && self.numbers.one_in(2) {
+            message["type"] = json!("message");
+        }
+        if self.rarely(12, "unknown field") {
+            message["x_vendor"] = json!({"messages": [{"role": "user"}], "n": 1.5e3});
+        }
+        if self.rarely(40, "repeated key") {
+            message[SECOND_ROLE] = json!(role);
+        }
+        message
+    }
+
+    fn units(&mut self) {
+        if self.rarely(3, "system first") {
+            let content = self.content("system");
+            self.items.push(json!({"role": "system", "content": content}));
+        }
+        let count = 1 + self.numbers.below(7);
+        for _ in 0..count {
+            match self.numbers.below(10) {
+                0..3 => self.prompt(),
+                3..8 => self.step(),
+                _ => self.oddity(),
+            }
+        }
+        if self.rarely(4, "open call") {
+            self.reply(&[]);
+            let id = format!("open_{}", self.next_id);
+            self.calls(&[(id, false)]);
+        }
+    }
+
+    fn prompt(&mut self) {
+        let content = if self.rarely(15, "host note") {
+            json!("<system-reminder>the build is green</system-reminder>")
+        } else {
+            self.content("user")
+        };
+        let message = self.message("user", content);
+        self.items.push(message);
+    }
+
+    fn step(&mut self) {
+        if self.rarely(8, "spoken observation") {
+            let message = self.message("assistant", json!("I look.\n<read_file>\n<path>a</path>\n</read_file>"));
+            self.items.push(message);
+            let output = format!("[read_file for 'a'] Result:\n{}", self.words());
+            let message = self.message("user", json!(output));
+            return self.items.push(message);
+        }
+        let two_messages = self.rarely(8, "two-message step");
+        if two_messages {
+            let content = self.content("assistant");
+            let message = self.message("assistant", content);
+            self.items.push(message);
+        }
+        let count = if self.rarely(4, "parallel calls") { 2 + self.numbers.below(2) } else { self.numbers.below(2) };
+        let calls: Vec<(String, bool)> = (0..count).map(|_| (self.id(), self.numbers.one_in(6))).collect();
+        self.reply(&calls);
+        self.calls(&calls);
+        self.results(&calls);
+    }
+
+    /// What a reply says and thinks. In chat and messages bodies the calls are added to the same message.
+    fn reply(&mut self, calls: &[(String, bool)]) {
+        match self.dialect {
+            Dialect::Chat => {
+                let mut message = if !calls.is_empty() && self.rarely(3, "null content") {
+                    self.message("assistant", Value::Null)
+                } else {
+                    let content = self.content("assistant");
+                    self.message("assistant", content)
+                };
+                if self.rarely(6, "reasoning") {
+                    message["reasoning_content"] = json!(self.words());
+                }
+                if self.rarely(12, "refusal") {
+                    message["refusal"] = json!("I would rather not");
+                }
+                self.items.push(message);
+            }
+            Dialect::Messages => {
+                let mut blocks = Vec::new();
+                if self.rarely(5, "thinking") {
+                    blocks.push(json!({"type": "thinking", "thinking": self.words(), "signature": "c2ln"}));
+                }
+                if self.rarely(12, "redacted thinking") {
+                    blocks.push(json!({"type": "redacted_thinking", "data": "b3BhcXVl"}));
+                }
+                if self.rarely(10, "server tool") {
+                    blocks.push(json!({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"q": "x"}}));
+                    blocks.push(json!({"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": [{"type": "web_search_result", "url": "u"}]}));
+                }
+                blocks.push(self.text_block("assistant"));
+                let message = self.message("assistant", Value::Array(blocks));
+                self.items.push(message);
+            }
+            Dialect::Responses => self.response_items(),
+        }
+    }
+
+    fn response_items(&mut self) {
+        if self.rarely(5, "reasoning") {
+            let mut item = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": self.words()}]});
+            if self.rarely(2, "encrypted reasoning") {
+                item["id"] = json!(format!("rs_{}", self.items.len()));
+                item["encrypted_content"] = json!("gAAAA");
+            }
+            self.items.push(item);
+        }
+        if self.rarely(10, "web search") {
+            self.items.push(json!({"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}}));
+        }
+        if self.rarely(12, "mcp call") {
+            self.items.push(json!({"type": "mcp_call", "id": "mcp_1", "name": "n", "server_label": "s", "arguments": "{}", "output": "done"}));
+        }
+        let content = if self.rarely(12, "refusal") {
+            json!([{"type": "refusal", "refusal": "I would rather not"}])
+        } else {
+            self.content("assistant")
+        };
+        let message = self.message("assistant", content);
+        self.items.push(message);
+    }
+
+    fn calls(&mut self, calls: &[(String, bool)]) {
+        for (id, _) in calls {
+            let arguments = json!({"path": self.words().replace(HALF_PAIR, ""), "n": 7}).to_string();
+            let custom = self.dialect != Dialect::Messages && self.rarely(6, "custom call");
+            match self.dialect {
+                Dialect::Chat => {
+                    let last = self.items.len() - 1;
+                    if calls.len() == 1 && self.rarely(12, "legacy call") {
+                        self.items[last]["function_call"] = json!({"name": id, "arguments": arguments});
+                        continue;
+                    }
+                    let call = if custom {
+                        json!({"id": id, "type": "custom", "custom": {"name": "patch", "input": "*** a patch"}})
+                    } else {
+                        json!({"id": id, "type": "function", "function": {"name": "read", "arguments": arguments}})
+                    };
+                    match self.items[last]["tool_calls"].as_array_mut() {
+                        Some(list) => list.push(call),
+                        None => self.items[last]["tool_calls"] = json!([call]),
+                    }
+                }
+                Dialect::Messages => {
+                    let input: Value = serde_json::from_str(&arguments).unwrap();
+                    let call = json!({"type": "tool_use", "id": id, "name": "read", "input": input});
+                    if let Some(list) = self.items.last_mut().and_then(|m| m["content"].as_array_mut()) {
+                        list.push(call);
+                    }
+                }
+                Dialect::Responses if custom => {
+                    self.items.push(json!({"type": "custom_tool_call", "call_id": id, "name": "patch", "input": "*** a patch"}));
+                }
+                Dialect::Responses => {
+                    self.items.push(json!({"type": "function_call", "call_id": id, "name": "read", "arguments": arguments}));
+                }
+            }
+        }
+    }
+
+    fn results(&mut self, calls: &[(String, bool)]) {
+        let mut blocks = Vec::new();
+        for (id, aborted) in calls {
+            if *aborted {
+                self.quirk("aborted call");
+                continue;
+            }
+            let copies = if self.rarely(15, "duplicate result") { 2 } else { 1 };
+            for _ in 0..copies {
+                let result = self.result(id);
+                match self.dialect {
+                    Dialect::Messages => blocks.push(result),
+                    Dialect::Chat | Dialect::Responses => self.items.push(result),
+                }
+            }
+        }
+        if blocks.is_empty() {
+            return;
+        }
+        if self.rarely(5, "result and prompt") {
+            blocks.push(self.text_block("user"));
+        }
+        let message = self.message("user", Value::Array(blocks));
+        self.items.push(message);
+    }
+
+    fn result(&mut self, id: &str) -> Value {
+        let mut output = Value::String(self.words());
+        if self.rarely(12, "empty result") {
+            output = json!("");
+        } else if self.rarely(4, "list result") {
+            let mut parts = vec![self.text_block("user")];
+            if self.rarely(3, "image in result") {
+                parts.push(json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}));
+            }
+            output = Value::Array(parts);
+        }
+        match self.dialect {
+            Dialect::Chat => json!({"role": "tool", "tool_call_id": id, "content": output}),
+            Dialect::Messages => {
+                let mut block = json!({"type": "tool_result", "tool_use_id": id, "content": output});
+                if self.rarely(6, "failed result") {
+                    block["is_error"] = json!(true);
+                }
+                block
+            }
+            Dialect::Responses => json!({"type": "function_call_output", "call_id": id, "output": output}),
+        }
+    }
+
+    /// Something that stands alone.
+    fn oddity(&mut self) {
+        let item = match self.numbers.below(9) {
+            0 if self.rarely(1, "orphan result") => {
+                let result = self.result("nobody");
+                if self.dialect == Dialect::Messages { json!({"role": "user", "content": [result]}) } else { result }
+            }
+            1 if self.rarely(1, "unknown role") => json!({"role": "exit", "content": "done"}),
+            2 if self.rarely(1, "not an object") => json!(["stray", 1]),
+            3 if self.rarely(1, "system in the middle") => {
+                if self.items.is_empty() {
+                    self.prompt();
+                }
+                let content = self.content("system");
+                json!({"role": "system", "content": content})
+            }
+            4 if self.rarely(1, "checkpoint") => {
+                json!({"role": "user", "content": "[Longhaul checkpoint] ## Active Task\nNone."})
+            }
+            5 if self.rarely(1, "compaction") => json!({"type": "compaction", "encrypted_content": "gAAA"}),
+            6 if self.rarely(1, "item reference") => json!({"type": "item_reference", "id": "msg_1"}),
+            7 if self.rarely(1, "approval") => {
+                self.items.push(json!({"type": "mcp_approval_request", "id": "apr_1", "name": "n", "arguments": "{}"}));
+                json!({"type": "mcp_approval_response", "approval_request_id": "apr_1", "approve": true})
+            }
+            _ => return self.prompt(),
+        };
+        self.items.push(item);
+    }
+
+    fn finish(mut self) -> Generated {
+        let items = std::mem::take(&mut self.items);
+        let value = if self.rarely(12, "bare array") {
+            Value::Array(items)
+        } else {
+            self.envelope(items)
+        };
+        let body = match self.numbers.below(3) {
+            0 => serde_json::to_string_pretty(&value).unwrap(),
+            1 => serde_json::to_string_pretty(&value).unwrap().replace('\n', "\r\n"),
+            _ => serde_json::to_string(&value).unwrap(),
+        };
+        let body = body.replace(HALF_PAIR, "\\ud83d").replace(SECOND_ROLE, "role");
+        self.quirks.sort_unstable();
+        self.quirks.dedup();
+        Generated { dialect: self.dialect, body, quirks: self.quirks }
+    }
+
+    fn envelope(&mut self, items: Vec<Value>) -> Value {
+        let mut root = json!({"model": "some-model"});
+        if self.rarely(3, "no tools") {
+            root["temperature"] = json!(0.5);
+        } else {
+            let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
+            root["tools"] = match self.dialect {
+                Dialect::Chat => json!([{"type": "function", "function": {"name": "read", "parameters": schema}}]),
+                Dialect::Messages => json!([{"name": "read", "input_schema": schema}]),
+                Dialect::Responses => json!([{"type": "function", "name": "read", "parameters": schema}]),
+            };
+        }
+        match self.dialect {
+            Dialect::Chat => root["messages"] = Value::Array(items),
+            Dialect::Messages => {
+                if self.rarely(3, "system string") {
+                    root["system"] = json!("You are careful.");
+                } else if self.rarely(3, "system list") {
+                    root["system"] = json!([{"type": "text", "text": "You are careful.", "cache_control": {"type": "ephemeral"}}]);
+                }
+                root["messages"] = Value::Array(items);
+            }
+            Dialect::Responses => {
+                if self.rarely(3, "instructions") {
+                    root["instructions"] = json!("You are careful.");
+                }
+                root["input"] =
+                    if self.rarely(12, "string input") { json!("just do it") } else { Value::Array(items) };
+            }
+        }
+        root
+    }
+}
