@@ -115,9 +115,9 @@ impl Rewrite {
         let mut splices = planned.splices;
         splices.retain(|splice| !goes(splice.at));
         for (id, change) in &planned.arrays {
-            let array = &transcript.arrays[*id as usize];
+            let array = transcript.arrays.array(*id);
             if !goes(array.at) {
-                splices.extend(change.splices(transcript.body, array.at, &array.elements));
+                splices.extend(change.splices(transcript.body, array.at, transcript.arrays.elements(*id)));
             }
         }
         for (object, change) in planned.objects.into_iter().filter(|(object, _)| !goes(*object)) {
@@ -211,11 +211,12 @@ impl Planned {
     /// Removes the messages whose content is all removed.
     fn cascade(&mut self, transcript: &Transcript<'_>) {
         let emptied = |id: ArrayId, change: &Change| {
-            let array = &transcript.arrays[id as usize];
-            let all_gone = change.gone.len() == array.elements.len() && change.new.is_empty();
+            let array = transcript.arrays.array(id);
+            let all_gone = change.gone.len() == array.range().len() && change.new.is_empty();
             array.owner.filter(|_| all_gone && array.is_message_content)
         };
-        let owners: Vec<ElementId> = self.arrays.iter().filter_map(|(id, change)| emptied(*id, change)).collect();
+        let owners: Vec<ElementId> =
+            self.arrays.iter().filter_map(|(id, change)| emptied(*id, change)).collect();
         for ElementId { array, index } in owners {
             self.arrays.entry(array).or_default().gone.insert(index);
         }
@@ -223,7 +224,10 @@ impl Planned {
 
     /// Where the elements are that go.
     fn gone(&self, transcript: &Transcript<'_>) -> Vec<Span> {
-        let ids = self.arrays.iter().flat_map(|(&array, change)| change.gone.iter().map(move |&index| (array, index)));
+        let ids = self
+            .arrays
+            .iter()
+            .flat_map(|(&array, change)| change.gone.iter().map(move |&index| (array, index)));
         ids.map(|(array, index)| transcript.span_of(ElementId { array, index })).collect()
     }
 }
@@ -257,8 +261,12 @@ impl Change {
         let mut previous: Option<u32> = None;
         for next in stays.iter().copied().map(Some).chain([None]) {
             let first = previous.map_or(0, |p| p + 1);
-            let new: Vec<&str> =
-                self.new.range(first..=next.unwrap_or(count)).flat_map(|(_, new)| new).map(String::as_str).collect();
+            let new: Vec<&str> = self
+                .new
+                .range(first..=next.unwrap_or(count))
+                .flat_map(|(_, new)| new)
+                .map(String::as_str)
+                .collect();
             let removed = next.unwrap_or(count) - first;
             if removed > 0 || !new.is_empty() {
                 splices.push(gap(inside, elements, separator, (previous, next), &new.join(separator)));
@@ -270,12 +278,21 @@ impl Change {
 }
 
 /// Replaces what stands between two elements that stay (or an end of the list) by `new`.
-fn gap(inside: Span, elements: &[Span], separator: &str, between: (Option<u32>, Option<u32>), new: &str) -> Splice {
+fn gap(
+    inside: Span,
+    elements: &[Span],
+    separator: &str,
+    between: (Option<u32>, Option<u32>),
+    new: &str,
+) -> Splice {
     let at = |i: u32| elements[i as usize];
     let last = elements.len() as u32;
     match between {
         (None, None) => {
-            let all = elements.first().zip(elements.last()).map(|(first, last)| Span { start: first.start, end: last.end });
+            let all = elements
+                .first()
+                .zip(elements.last())
+                .map(|(first, last)| Span { start: first.start, end: last.end });
             let at = all.unwrap_or(Span { start: inside.start + 1, end: inside.start + 1 });
             Splice { at, with: new.to_owned() }
         }

@@ -10,6 +10,7 @@
 //! they came in.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use crate::Dialect;
 use crate::json::{Span, unescape, unescape_end, unescape_start};
@@ -33,7 +34,7 @@ pub struct Transcript<'b> {
     /// What was said and done, oldest first.
     pub units: Vec<Unit<'b>>,
     /// The arrays whose elements a rewrite may remove, replace or add to.
-    pub(crate) arrays: Vec<Array>,
+    pub(crate) arrays: Arrays,
     /// The list of messages or items; absent where the body has none or holds a lone string.
     pub(crate) messages: Option<ArrayId>,
     /// The outermost value.
@@ -191,16 +192,71 @@ pub struct ElementId {
     pub index: u32,
 }
 
-/// Where the elements of an array are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where the arrays of a body and their elements are, in two lists: real bodies have thousands of arrays of one element.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Arrays {
+    arrays: Vec<Array>,
+    spans: Vec<Span>,
+}
+
+/// One array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Array {
     /// From bracket to bracket.
     pub(crate) at: Span,
-    pub(crate) elements: Vec<Span>,
+    first: u32,
+    count: u32,
     /// The element that the array is a field of.
     pub(crate) owner: Option<ElementId>,
     /// Whether it is the content of a message, which goes when its last block goes.
     pub(crate) is_message_content: bool,
+}
+
+impl Array {
+    /// Which of the elements of all arrays are this one's.
+    pub(crate) fn range(self) -> Range<usize> {
+        self.first as usize..(self.first + self.count) as usize
+    }
+}
+
+impl Arrays {
+    pub(crate) fn count(&self) -> usize {
+        self.arrays.len()
+    }
+
+    pub(crate) fn array(&self, id: ArrayId) -> Array {
+        self.arrays[id as usize]
+    }
+
+    pub(crate) fn elements(&self, id: ArrayId) -> &[Span] {
+        &self.spans[self.array(id).range()]
+    }
+
+    /// Begins an array; arrays inside it get higher numbers.
+    pub(crate) fn open(&mut self) -> ArrayId {
+        let at = Span { start: 0, end: 0 };
+        self.arrays.push(Array { at, first: 0, count: 0, owner: None, is_message_content: false });
+        self.arrays.len() as ArrayId - 1
+    }
+
+    /// Ends an array, all of whose inner arrays have ended.
+    pub(crate) fn close(&mut self, id: ArrayId, at: Span, elements: impl Iterator<Item = Span>) {
+        let first = self.spans.len() as u32;
+        self.spans.extend(elements);
+        let count = self.spans.len() as u32 - first;
+        self.arrays[id as usize] = Array { at, first, count, ..self.arrays[id as usize] };
+    }
+
+    /// Gives every array from number `since` on that has no owner yet to this element.
+    pub(crate) fn own_since(&mut self, since: usize, owner: ElementId) {
+        for array in &mut self.arrays[since..] {
+            array.owner.get_or_insert(owner);
+        }
+    }
+
+    pub(crate) fn mark_message_content(&mut self, id: ArrayId) {
+        self.arrays[id as usize].is_message_content = true;
+    }
 }
 
 /// Where a text is, and how it is written there.
@@ -275,7 +331,7 @@ impl<'b> Transcript<'b> {
     /// How many messages (or items) the body's list has.
     #[must_use]
     pub fn message_count(&self) -> usize {
-        self.messages.map_or(0, |id| self.arrays[id as usize].elements.len())
+        self.messages.map_or(0, |id| self.arrays.elements(id).len())
     }
 
     /// Which message an element is, or is part of.
@@ -284,13 +340,13 @@ impl<'b> Transcript<'b> {
         if Some(element.array) == self.messages {
             return Some(element.index as usize);
         }
-        self.arrays[element.array as usize].owner.and_then(|owner| self.message_of(owner))
+        self.arrays.array(element.array).owner.and_then(|owner| self.message_of(owner))
     }
 
     /// Where an element is.
     #[must_use]
     pub fn span_of(&self, element: ElementId) -> Span {
-        self.arrays[element.array as usize].elements[element.index as usize]
+        self.arrays.elements(element.array)[element.index as usize]
     }
 
     /// The outermost object, for those who set a field of the request.

@@ -172,7 +172,8 @@ mod on_a_tree {
         for (seed, separator) in (0..3_000).zip([",", " , ", ",\n  "].into_iter().cycle()) {
             let mut numbers = Numbers(seed);
             let count = numbers.below(6);
-            let messages: Vec<String> = (0..count).map(|i| format!(r#"{{"role":"user","content":"m{i}"}}"#)).collect();
+            let messages: Vec<String> =
+                (0..count).map(|i| format!(r#"{{"role":"user","content":"m{i}"}}"#)).collect();
             let body = format!(r#"{{"messages": [ {} ] }}"#, messages.join(separator));
             let transcript = read(Some(Dialect::Chat), &body);
             let array = transcript.units.first().map_or(0, |u| u.owns[0].array);
@@ -198,7 +199,8 @@ mod on_a_tree {
             }
             let rewrite = Rewrite::new(&transcript, edits).unwrap();
             let changed = rewrite.apply(&body);
-            let value: Value = serde_json::from_str(&changed).unwrap_or_else(|e| panic!("{e}: {body} → {changed}"));
+            let value: Value =
+                serde_json::from_str(&changed).unwrap_or_else(|e| panic!("{e}: {body} → {changed}"));
             assert_eq!(value["messages"].as_array().unwrap(), &expected, "{body} → {changed}");
             assert_eq!(rewrite.inverse(&body).apply(&changed), body);
         }

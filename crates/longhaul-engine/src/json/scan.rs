@@ -320,7 +320,8 @@ impl<'b> Scanner<'b> {
     }
 
     fn hex_unit(&mut self) -> Result<u16, NotJson> {
-        let unit = self.text.get(self.at + 2..self.at + 6).filter(|h| h.bytes().all(|b| b.is_ascii_hexdigit()));
+        let unit =
+            self.text.get(self.at + 2..self.at + 6).filter(|h| h.bytes().all(|b| b.is_ascii_hexdigit()));
         let unit = unit.and_then(|h| u16::from_str_radix(h, 16).ok());
         let unit = unit.ok_or_else(|| self.fail("four hexadecimal digits after `\\u`"))?;
         self.at += 6;
@@ -337,7 +338,9 @@ fn plain_run(bytes: &[u8], mut at: usize) -> usize {
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let word = u64::from_le_bytes(*chunk);
         let control = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
-        let found = control | zero_bytes(word ^ (ONES * u64::from(b'"'))) | zero_bytes(word ^ (ONES * u64::from(b'\\')));
+        let found = control
+            | zero_bytes(word ^ (ONES * u64::from(b'"')))
+            | zero_bytes(word ^ (ONES * u64::from(b'\\')));
         if found != 0 {
             return at + (found.trailing_zeros() / 8) as usize;
         }
@@ -362,9 +365,38 @@ mod tests {
     #[test]
     fn accepts_what_serde_json_accepts() {
         let texts = [
-            "{}", "[]", " [1, -0.5e+3, true, null] ", r#"{"a":{"b":[{}]}}"#, r#""\u00e9\n\"""#, "0", "-", "01", "1.",
-            "1e", "tru", "[1,]", r#"{"a":1,}"#, "{a:1}", r#"{"a" 1}"#, "[1 2]", "\"\t\"", "\"", r#""\x""#, r#""\u12""#,
-            "", "  ", "{} {}", "nulll", "\u{1}", "[[[[]]]]", "[", "{", r#"{"a":"#, "-0", "1E9", r#""\/""#,
+            "{}",
+            "[]",
+            " [1, -0.5e+3, true, null] ",
+            r#"{"a":{"b":[{}]}}"#,
+            r#""\u00e9\n\"""#,
+            "0",
+            "-",
+            "01",
+            "1.",
+            "1e",
+            "tru",
+            "[1,]",
+            r#"{"a":1,}"#,
+            "{a:1}",
+            r#"{"a" 1}"#,
+            "[1 2]",
+            "\"\t\"",
+            "\"",
+            r#""\x""#,
+            r#""\u12""#,
+            "",
+            "  ",
+            "{} {}",
+            "nulll",
+            "\u{1}",
+            "[[[[]]]]",
+            "[",
+            "{",
+            r#"{"a":"#,
+            "-0",
+            "1E9",
+            r#""\/""#,
         ];
         for text in texts {
             let theirs = serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
@@ -375,7 +407,9 @@ mod tests {
     #[test]
     fn half_a_surrogate_pair_is_damage_not_an_error() {
         assert_eq!(whole(r#""\ud83d\ude00""#), Ok(Kind::Escaped));
-        for text in [r#""\ud83d""#, r#""\ude00""#, r#""\ud83dx\n""#, r#""\ud83d\u0041""#, r#""\ud83d\ud83d\ude00""#] {
+        for text in
+            [r#""\ud83d""#, r#""\ude00""#, r#""\ud83dx\n""#, r#""\ud83d\u0041""#, r#""\ud83d\ud83d\ude00""#]
+        {
             assert_eq!(whole(text), Ok(Kind::Damaged), "{text}");
         }
     }

@@ -53,10 +53,10 @@ impl<'b> Assembler<'b> {
     pub(super) fn end(&mut self) {
         let Some(&(first, _)) = self.claims.first() else { return };
         if self.claims.iter().all(|(unit, _)| *unit == first) {
-            self.units[first].owns.extend(self.message);
+            self.message.into_iter().for_each(|message| push_exact(&mut self.units[first].owns, message));
         } else {
-            for (unit, element) in self.claims.drain(..) {
-                self.units[unit].owns.extend(element);
+            for (unit, element) in &self.claims {
+                element.iter().for_each(|element| push_exact(&mut self.units[*unit].owns, *element));
             }
         }
         self.claims.clear();
@@ -87,7 +87,7 @@ impl<'b> Assembler<'b> {
             return self.push(UnitKind::Checkpoint(block), place);
         }
         if let Some((reply, _)) = self.step(block.place) {
-            reply.push(block);
+            push_exact(reply, block);
         }
     }
 
@@ -95,15 +95,9 @@ impl<'b> Assembler<'b> {
     pub(super) fn call(&mut self, id: Option<Cow<'b, str>>, tool: Cow<'b, str>, block: Block<'b>) {
         let (place, at) = (block.place, block.at);
         let Some((_, exchanges)) = self.step(place) else { return };
-        exchanges.push(Exchange {
-            tool,
-            call: Some(block),
-            results: Vec::new(),
-            answers: Vec::new(),
-            status: Status::Open,
-            failed: None,
-        });
-        let exchange = exchanges.len() - 1;
+        let exchange = exchanges.len();
+        let (results, answers, status) = (Vec::new(), Vec::new(), Status::Open);
+        push_exact(exchanges, Exchange { tool, call: Some(block), results, answers, status, failed: None });
         let Some(id) = id else { return };
         if self.calls.insert(id, (self.units.len() - 1, exchange)).is_some() {
             self.note(at, NoteKind::ReusedCallId);
@@ -144,8 +138,12 @@ impl<'b> Assembler<'b> {
         if let UnitKind::Step { exchanges, .. } = &mut self.units[unit].kind {
             let exchange = &mut exchanges[index];
             exchange.status = if exchange.answers.is_empty() { Status::Answered } else { Status::Duplicate };
-            exchange.results.extend(answer.blocks);
-            exchange.answers.extend(answer.element);
+            if exchange.results.is_empty() {
+                exchange.results = answer.blocks;
+            } else {
+                exchange.results.extend(answer.blocks);
+            }
+            answer.element.into_iter().for_each(|element| push_exact(&mut exchange.answers, element));
             exchange.failed = answer.failed.or(exchange.failed);
             if exchange.status == Status::Duplicate {
                 self.note(answer.at, NoteKind::DuplicateResult);
@@ -198,7 +196,7 @@ impl<'b> Assembler<'b> {
             && let Some(Unit { kind: UnitKind::Prompt { by: last, blocks }, .. }) = self.units.last_mut()
             && *last == by
         {
-            blocks.push(block);
+            push_exact(blocks, block);
             return self.claim(self.units.len() - 1, place);
         }
         self.push(UnitKind::Prompt { by, blocks: vec![block] }, place);
@@ -216,10 +214,10 @@ impl<'b> Assembler<'b> {
             if exchanges.is_empty() {
                 let tool = Cow::Owned(tool);
                 let (results, answers, status) = (Vec::new(), Vec::new(), Status::Answered);
-                exchanges.push(Exchange { tool, call: None, results, answers, status, failed: None });
+                push_exact(exchanges, Exchange { tool, call: None, results, answers, status, failed: None });
             }
-            exchanges[0].results.push(block);
-            exchanges[0].answers.extend(element);
+            push_exact(&mut exchanges[0].results, block);
+            element.into_iter().for_each(|element| push_exact(&mut exchanges[0].answers, element));
         }
     }
 
@@ -241,10 +239,10 @@ impl<'b> Assembler<'b> {
         let last = self.units.len().wrapping_sub(1);
         for (index, unit) in self.units.iter_mut().enumerate() {
             let UnitKind::Step { exchanges, .. } = &mut unit.kind else { continue };
-            for exchange in exchanges.iter_mut().filter(|e| e.answers.is_empty() && e.status == Status::Open) {
+            for exchange in exchanges.iter_mut().filter(|e| e.answers.is_empty() && e.status == Status::Open)
+            {
                 exchange.status = if index == last { Status::Open } else { Status::Aborted };
             }
-            exchanges.shrink_to_fit();
         }
         self.units.shrink_to_fit();
         (self.units, self.notes)
@@ -260,6 +258,14 @@ pub(super) struct Answer<'b> {
     pub(super) tool: Option<Cow<'b, str>>,
     pub(super) blocks: Vec<Block<'b>>,
     pub(super) failed: Option<bool>,
+}
+
+/// Pushes into a list that mostly stays at one element, where the usual room for four would be three wasted.
+fn push_exact<T>(list: &mut Vec<T>, value: T) {
+    if list.len() < 2 {
+        list.reserve_exact(1);
+    }
+    list.push(value);
 }
 
 fn is_checkpoint(block: &Block<'_>) -> bool {

@@ -1,8 +1,8 @@
 //! What the three dialects have in common: a content block's type says what it is, wherever it stands.
 
+use super::NoteKind;
 use super::assemble::{Answer, Assembler};
 use super::raw::{Element, Field, Item, Key, Raw};
-use super::NoteKind;
 use crate::json::{Kind, Span};
 use crate::transcript::{ArrayId, Block, BlockKind, Form, Place, Seal, TextSpan};
 
@@ -19,7 +19,13 @@ pub(super) struct Reader<'r, 'b> {
 
 impl<'r, 'b> Reader<'r, 'b> {
     pub(super) fn new(raw: &'r Raw<'b>) -> Self {
-        Self { raw, assembler: Assembler::default(), preamble: Vec::new(), begun: false, content_lists: Vec::new() }
+        Self {
+            raw,
+            assembler: Assembler::default(),
+            preamble: Vec::new(),
+            begun: false,
+            content_lists: Vec::new(),
+        }
     }
 
     pub(super) fn block(&self, kind: BlockKind, place: Place, at: Span, text: Option<TextSpan>) -> Block<'b> {
@@ -53,12 +59,7 @@ impl<'r, 'b> Reader<'r, 'b> {
     }
 
     /// Content as blocks: one for a string, one for each element of a list, each given to `each` with its type.
-    pub(super) fn content(
-        &mut self,
-        item: Item,
-        key: Key,
-        mut each: impl FnMut(&mut Self, Content<'b>),
-    ) {
+    pub(super) fn content(&mut self, item: Item, key: Key, mut each: impl FnMut(&mut Self, Content<'b>)) {
         let Some(field) = self.raw.field_of(item, key) else { return };
         if let Some(text) = string_span(field) {
             let place = Place::Field { of: item.at, key: key.text() };
@@ -91,12 +92,16 @@ impl<'r, 'b> Reader<'r, 'b> {
             "text" | "input_text" | "output_text" | "summary_text" | "reasoning_text" => {
                 (BlockKind::Text, self.text_of(item, Key::Text))
             }
-            "" if self.raw.field_of(item, Key::Text).is_some() => (BlockKind::Text, self.text_of(item, Key::Text)),
+            "" if self.raw.field_of(item, Key::Text).is_some() => {
+                (BlockKind::Text, self.text_of(item, Key::Text))
+            }
             "refusal" => (BlockKind::Refusal, self.text_of(item, Key::Refusal)),
             "thinking" => (self.reasoning_kind(item), self.text_of(item, Key::Thinking)),
             "redacted_thinking" => (BlockKind::Reasoning(Seal::Sealed), None),
             "image" | "image_url" | "input_image" => (BlockKind::Image(self.media(item)), None),
-            "document" | "file" | "input_file" => (BlockKind::Document(self.media(item)), self.document_text(item)),
+            "document" | "file" | "input_file" => {
+                (BlockKind::Document(self.media(item)), self.document_text(item))
+            }
             "input_audio" | "audio" => (BlockKind::Audio, None),
             name if is_server_tool(name) => (BlockKind::ServerTool, None),
             _ => {
@@ -140,21 +145,27 @@ impl<'r, 'b> Reader<'r, 'b> {
 
     /// A result: what it holds, whether it says that it failed.
     pub(super) fn result(&mut self, element: Element, item: Item, content: Key) -> Answer<'b> {
-        let mut blocks = Vec::new();
+        let mut blocks = Vec::with_capacity(1);
         self.content(item, content, |reader, part| match part {
             Content::Block(block) => blocks.push(block),
             Content::Call(element, _) | Content::Answer(element, _) => {
                 blocks.push(reader.whole(element, BlockKind::Unknown));
             }
         });
-        blocks.shrink_to_fit();
         let failed = self.raw.field_of(item, Key::IsError).and_then(|f| match &self.raw.body[f.at.range()] {
             "true" => Some(true),
             "false" => Some(false),
             _ => None,
         });
         let (place, element_id) = (Place::Element(element.id), Some(element.id));
-        Answer { at: element.at, place, element: element_id, tool: self.raw.string(item, Key::Name), blocks, failed }
+        Answer {
+            at: element.at,
+            place,
+            element: element_id,
+            tool: self.raw.string(item, Key::Name),
+            blocks,
+            failed,
+        }
     }
 
     /// Part of the system prompt if nothing else came before, else a remark of the host.
@@ -166,7 +177,9 @@ impl<'r, 'b> Reader<'r, 'b> {
             any = true;
             let block = match part {
                 Content::Block(block) => block,
-                Content::Call(element, _) | Content::Answer(element, _) => reader.whole(element, BlockKind::Unknown),
+                Content::Call(element, _) | Content::Answer(element, _) => {
+                    reader.whole(element, BlockKind::Unknown)
+                }
             };
             if begun {
                 reader.assembler.host(block);

@@ -69,9 +69,8 @@ fn tool_call(reader: &mut Reader<'_, '_>, element: Element) {
         return reader.assembler.reply(block);
     };
     let function = reader.raw.object(item, Key::Function).or_else(|| reader.raw.object(item, Key::Custom));
-    let text = function.and_then(|f| {
-        reader.arguments(f, Key::Arguments).or_else(|| reader.text_of(f, Key::Input))
-    });
+    let text =
+        function.and_then(|f| reader.arguments(f, Key::Arguments).or_else(|| reader.text_of(f, Key::Input)));
     let tool = function.and_then(|f| reader.raw.string(f, Key::Name)).unwrap_or_default();
     let block = reader.block(BlockKind::Call, Place::Element(element.id), element.at, text);
     let id = reader.raw.string(item, Key::Id);

@@ -99,7 +99,10 @@ impl fmt::Display for NoteKind {
 /// assert_eq!(rewrite.inverse(body).apply(&smaller), body);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn parse(dialect: impl Into<Option<Dialect>>, body: &str) -> Result<(Transcript<'_>, Vec<Note>), NotJson> {
+pub fn parse(
+    dialect: impl Into<Option<Dialect>>,
+    body: &str,
+) -> Result<(Transcript<'_>, Vec<Note>), NotJson> {
     let raw = Raw::scan(body)?;
     let told = dialect.into();
     let (dialect, dialect_sure) = told.map_or_else(|| recognise::dialect(&raw), |d| (d, true));
@@ -117,10 +120,13 @@ pub fn parse(dialect: impl Into<Option<Dialect>>, body: &str) -> Result<(Transcr
     notes.sort_by_key(|note| note.at.start);
     let mut arrays = raw.arrays;
     for id in content_lists {
-        arrays[id as usize].is_message_content = true;
+        arrays.mark_message_content(id);
     }
     let root = raw.root.at;
-    Ok((Transcript { body, dialect, dialect_sure, model, preamble, units, arrays, messages: list, root }, notes))
+    Ok((
+        Transcript { body, dialect, dialect_sure, model, preamble, units, arrays, messages: list, root },
+        notes,
+    ))
 }
 
 fn general_notes(raw: &Raw<'_>, dialect_sure: bool) -> Vec<Note> {

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use crate::json::{Kind, NotJson, Scanner, Span, unescape};
-use crate::transcript::{Array, ArrayId, ElementId};
+use crate::transcript::{ArrayId, Arrays, ElementId};
 
 /// Declares the known keys, and which of them are looked into.
 macro_rules! keys {
@@ -122,11 +122,14 @@ pub(super) struct Element {
 pub(super) struct Raw<'b> {
     pub(super) body: &'b str,
     pub(super) root: Element,
-    pub(super) arrays: Vec<Array>,
-    /// The element kinds and items of each array, beside its spans.
-    elements: Vec<Vec<(Kind, Option<u32>)>>,
+    pub(super) arrays: Arrays,
+    /// The kind of each element of each array, and its object if it is one; in step with the spans of `arrays`.
+    elements: Vec<(Kind, Option<u32>)>,
     items: Vec<Item>,
     fields: Vec<Field>,
+    /// The fields of the objects, and the elements of the arrays, that are still being read.
+    open_fields: Vec<Field>,
+    open_elements: Vec<(Span, Kind, Option<u32>)>,
     pub(super) repeated_keys: Vec<Span>,
     pub(super) damaged: Vec<Span>,
     pub(super) byte_order_mark: bool,
@@ -135,14 +138,21 @@ pub(super) struct Raw<'b> {
 impl<'b> Raw<'b> {
     pub(super) fn scan(body: &'b str) -> Result<Self, NotJson> {
         let nowhere = Span::new(0, 0);
-        let root = Element { id: ElementId { array: ArrayId::MAX, index: 0 }, at: nowhere, kind: Kind::Scalar, item: None };
+        let root = Element {
+            id: ElementId { array: ArrayId::MAX, index: 0 },
+            at: nowhere,
+            kind: Kind::Scalar,
+            item: None,
+        };
         let mut raw = Self {
             body,
             root,
-            arrays: Vec::new(),
+            arrays: Arrays::default(),
             elements: Vec::new(),
             items: Vec::new(),
             fields: Vec::new(),
+            open_fields: Vec::new(),
+            open_elements: Vec::new(),
             repeated_keys: Vec::new(),
             damaged: Vec::new(),
             byte_order_mark: false,
@@ -160,7 +170,7 @@ impl<'b> Raw<'b> {
             }
             b'[' => {
                 let array = raw.array(&mut scanner, 1)?;
-                (raw.root.at, raw.root.kind) = (raw.arrays[array as usize].at, Kind::Array);
+                (raw.root.at, raw.root.kind) = (raw.arrays.array(array).at, Kind::Array);
             }
             _ => (raw.root.at, raw.root.kind) = scanner.value()?,
         }
@@ -169,8 +179,7 @@ impl<'b> Raw<'b> {
     }
 
     fn item(&mut self, scanner: &mut Scanner<'b>, depth: u32) -> Result<u32, NotJson> {
-        let mut found: [Option<Field>; 16] = [None; 16];
-        let mut count = 0;
+        let base = self.open_fields.len();
         let at = scanner.members(|scanner, key, key_kind| {
             let text = &self.body[key.range()];
             let known = if key_kind == Kind::Plain { Key::of(text) } else { Key::of(&unescape(text)) };
@@ -180,19 +189,18 @@ impl<'b> Raw<'b> {
                 return Ok(());
             };
             let field = self.field(scanner, key, depth)?;
-            let earlier = found[..count].iter_mut().flatten().find(|f| f.key == key);
-            if let Some(earlier) = earlier {
-                self.repeated_keys.push(field.at);
-                *earlier = field;
-            } else if count < found.len() {
-                found[count] = Some(field);
-                count += 1;
+            match self.open_fields[base..].iter_mut().find(|f| f.key == key) {
+                Some(earlier) => {
+                    *earlier = field;
+                    self.repeated_keys.push(field.at);
+                }
+                None => self.open_fields.push(field),
             }
             Ok(())
         })?;
         let first = self.fields.len() as u32;
-        self.fields.extend(found.iter().flatten());
-        self.items.push(Item { at, first, count: count as u32 });
+        self.fields.extend(self.open_fields.drain(base..));
+        self.items.push(Item { at, first, count: self.fields.len() as u32 - first });
         Ok(self.items.len() as u32 - 1)
     }
 
@@ -209,7 +217,7 @@ impl<'b> Raw<'b> {
             }
             b'[' if look => {
                 let array = self.array(scanner, depth + 1)?;
-                Ok(Field { key, kind: Kind::Array, at: self.arrays[array as usize].at, inside: Some(array) })
+                Ok(Field { key, kind: Kind::Array, at: self.arrays.array(array).at, inside: Some(array) })
             }
             _ => {
                 let (at, kind) = scanner.value()?;
@@ -220,33 +228,24 @@ impl<'b> Raw<'b> {
     }
 
     fn array(&mut self, scanner: &mut Scanner<'b>, depth: u32) -> Result<ArrayId, NotJson> {
-        let id = self.arrays.len() as ArrayId;
-        let nowhere = Span::new(0, 0);
-        self.arrays.push(Array { at: nowhere, elements: Vec::new(), owner: None, is_message_content: false });
-        self.elements.push(Vec::new());
-        let (mut spans, mut kinds) = (Vec::new(), Vec::new());
+        let id = self.arrays.open();
+        let base = self.open_elements.len();
         let at = scanner.elements(|scanner| {
             if scanner.peek() == b'{' && depth < DEEPEST {
-                let arrays_before = self.arrays.len();
+                let inner = self.arrays.count();
                 let item = self.item(scanner, depth + 1)?;
-                for inner in &mut self.arrays[arrays_before..] {
-                    inner.owner.get_or_insert(ElementId { array: id, index: spans.len() as u32 });
-                }
-                spans.push(self.items[item as usize].at);
-                kinds.push((Kind::Object, Some(item)));
+                let index = (self.open_elements.len() - base) as u32;
+                self.arrays.own_since(inner, ElementId { array: id, index });
+                self.open_elements.push((self.items[item as usize].at, Kind::Object, Some(item)));
             } else {
                 let (at, kind) = scanner.value()?;
                 self.note_damage(at, kind);
-                spans.push(at);
-                kinds.push((kind, None));
+                self.open_elements.push((at, kind, None));
             }
             Ok(())
         })?;
-        spans.shrink_to_fit();
-        kinds.shrink_to_fit();
-        let array = &mut self.arrays[id as usize];
-        (array.at, array.elements) = (at, spans);
-        self.elements[id as usize] = kinds;
+        self.elements.extend(self.open_elements[base..].iter().map(|(_, kind, item)| (*kind, *item)));
+        self.arrays.close(id, at, self.open_elements.drain(base..).map(|(span, ..)| span));
         Ok(id)
     }
 
@@ -269,7 +268,8 @@ impl<'b> Raw<'b> {
 
     /// Whether a field is there with a value that is neither `null` nor empty.
     pub(super) fn holds(&self, item: Item, key: Key) -> bool {
-        self.field_of(item, key).is_some_and(|f| !matches!(&self.body[f.at.range()], "null" | "\"\"" | "[]" | "{}"))
+        self.field_of(item, key)
+            .is_some_and(|f| !matches!(&self.body[f.at.range()], "null" | "\"\"" | "[]" | "{}"))
     }
 
     /// The object in a field.
@@ -284,8 +284,9 @@ impl<'b> Raw<'b> {
     }
 
     pub(super) fn elements(&self, array: ArrayId) -> impl Iterator<Item = Element> + use<'_, 'b> {
-        let spans = &self.arrays[array as usize].elements;
-        spans.iter().zip(&self.elements[array as usize]).enumerate().map(move |(index, (&at, &(kind, item)))| {
+        let spans = self.arrays.elements(array);
+        let kinds = &self.elements[self.arrays.array(array).range()];
+        spans.iter().zip(kinds).enumerate().map(move |(index, (&at, &(kind, item)))| {
             let item = item.map(|i| self.items[i as usize]);
             Element { id: ElementId { array, index: index as u32 }, at, kind, item }
         })

@@ -31,7 +31,8 @@ pub(super) fn dialect(raw: &Raw<'_>) -> (Dialect, bool) {
     if raw.holds(root, Key::Functions) {
         signs.chat += 1;
     }
-    for tool in raw.list(root, Key::Tools).into_iter().flat_map(|id| raw.elements(id)).filter_map(|e| e.item) {
+    for tool in raw.list(root, Key::Tools).into_iter().flat_map(|id| raw.elements(id)).filter_map(|e| e.item)
+    {
         signs.messages += u32::from(raw.field_of(tool, Key::InputSchema).is_some());
         signs.chat += u32::from(raw.field_of(tool, Key::Function).is_some());
     }
@@ -69,7 +70,9 @@ impl Signs {
         match raw.string(item, Key::Type).as_deref() {
             None => {}
             Some("message" | "reasoning" | "item_reference" | "compaction") => self.responses += 1,
-            Some(other) => self.responses += u32::from(other.ends_with("_call") || other.ends_with("_call_output")),
+            Some(other) => {
+                self.responses += u32::from(other.ends_with("_call") || other.ends_with("_call_output"))
+            }
         }
         match raw.string(item, Key::Role).as_deref() {
             Some("tool" | "function") => self.chat += 1,
@@ -89,8 +92,12 @@ impl Signs {
         match raw.string(item, Key::Type).as_deref() {
             Some("image_url" | "input_audio") => self.chat += 1,
             Some("input_text" | "output_text" | "input_image" | "input_file") => self.responses += 1,
-            Some("tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "server_tool_use") => self.messages += 1,
-            Some("image" | "document") => self.messages += u32::from(raw.field_of(item, Key::Source).is_some()),
+            Some("tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "server_tool_use") => {
+                self.messages += 1
+            }
+            Some("image" | "document") => {
+                self.messages += u32::from(raw.field_of(item, Key::Source).is_some())
+            }
             _ => {}
         }
     }

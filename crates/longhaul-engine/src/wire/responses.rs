@@ -13,7 +13,8 @@ pub(super) fn read(reader: &mut Reader<'_, '_>, list: Option<ArrayId>) {
                 reader.preamble.push(Block { kind: BlockKind::System, ..block });
             }
         });
-        if let Some(block) = reader.field_block(root, Key::Input, BlockKind::Text).filter(|_| list.is_none()) {
+        if let Some(block) = reader.field_block(root, Key::Input, BlockKind::Text).filter(|_| list.is_none())
+        {
             reader.assembler.begin(None);
             reader.assembler.user(block);
             reader.assembler.end();

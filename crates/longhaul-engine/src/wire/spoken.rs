@@ -81,7 +81,8 @@ fn ends_in_shell_fence(ending: &str) -> bool {
 fn closing_tag(ending: &str) -> Option<&str> {
     let inside = ending.strip_suffix('>')?;
     let name = &inside[inside.rfind("</")? + 2..];
-    let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit());
+    let is_name =
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_' || b.is_ascii_digit());
     is_name.then_some(name)
 }
 

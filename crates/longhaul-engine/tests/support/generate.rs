@@ -17,26 +17,117 @@ pub struct Generated {
 /// Every quirk that each dialect's generator can produce: the classes that tests count.
 pub fn quirk_classes(dialect: Dialect) -> &'static [&'static str] {
     const CHAT: &[&str] = &[
-        "string content", "list content", "system first", "system in the middle", "image", "audio", "file", "refusal",
-        "reasoning", "null content", "parallel calls", "legacy call", "two-message step", "reused id", "aborted call",
-        "open call", "orphan result", "duplicate result", "empty result", "unknown block", "unknown field",
-        "unknown role", "cache mark", "spoken observation", "half a surrogate", "repeated key", "bare array",
-        "custom call", "list result", "checkpoint", "not an object", "no tools", "empty text", "host note",
+        "string content",
+        "list content",
+        "system first",
+        "system in the middle",
+        "image",
+        "audio",
+        "file",
+        "refusal",
+        "reasoning",
+        "null content",
+        "parallel calls",
+        "legacy call",
+        "two-message step",
+        "reused id",
+        "aborted call",
+        "open call",
+        "orphan result",
+        "duplicate result",
+        "empty result",
+        "unknown block",
+        "unknown field",
+        "unknown role",
+        "cache mark",
+        "spoken observation",
+        "half a surrogate",
+        "repeated key",
+        "bare array",
+        "custom call",
+        "list result",
+        "checkpoint",
+        "not an object",
+        "no tools",
+        "empty text",
+        "host note",
     ];
     const MESSAGES: &[&str] = &[
-        "string content", "list content", "system string", "system list", "system in the middle", "image", "image address",
-        "document", "text document", "thinking", "redacted thinking", "server tool", "parallel calls", "two-message step",
-        "reused id", "aborted call", "open call", "orphan result", "duplicate result", "empty result", "list result",
-        "image in result", "failed result", "result and prompt", "unknown block", "unknown field", "unknown role",
-        "cache mark", "spoken observation", "half a surrogate", "repeated key", "bare array", "checkpoint",
-        "not an object", "no tools", "empty text", "host note",
+        "string content",
+        "list content",
+        "system string",
+        "system list",
+        "system in the middle",
+        "image",
+        "image address",
+        "document",
+        "text document",
+        "thinking",
+        "redacted thinking",
+        "server tool",
+        "parallel calls",
+        "two-message step",
+        "reused id",
+        "aborted call",
+        "open call",
+        "orphan result",
+        "duplicate result",
+        "empty result",
+        "list result",
+        "image in result",
+        "failed result",
+        "result and prompt",
+        "unknown block",
+        "unknown field",
+        "unknown role",
+        "cache mark",
+        "spoken observation",
+        "half a surrogate",
+        "repeated key",
+        "bare array",
+        "checkpoint",
+        "not an object",
+        "no tools",
+        "empty text",
+        "host note",
     ];
     const RESPONSES: &[&str] = &[
-        "string content", "list content", "instructions", "system first", "system in the middle", "string input", "image",
-        "file", "reasoning", "encrypted reasoning", "custom call", "web search", "mcp call", "approval", "compaction",
-        "item reference", "parallel calls", "two-message step", "reused id", "aborted call", "open call", "orphan result",
-        "duplicate result", "list result", "unknown block", "unknown field", "unknown role", "half a surrogate",
-        "repeated key", "bare array", "checkpoint", "not an object", "no tools", "empty text", "refusal", "host note",
+        "string content",
+        "list content",
+        "instructions",
+        "system first",
+        "system in the middle",
+        "string input",
+        "image",
+        "file",
+        "reasoning",
+        "encrypted reasoning",
+        "custom call",
+        "web search",
+        "mcp call",
+        "approval",
+        "compaction",
+        "item reference",
+        "parallel calls",
+        "two-message step",
+        "reused id",
+        "aborted call",
+        "open call",
+        "orphan result",
+        "duplicate result",
+        "list result",
+        "unknown block",
+        "unknown field",
+        "unknown role",
+        "half a surrogate",
+        "repeated key",
+        "bare array",
+        "checkpoint",
+        "not an object",
+        "no tools",
+        "empty text",
+        "refusal",
+        "host note",
     ];
     match dialect {
         Dialect::Chat => CHAT,
@@ -68,15 +159,28 @@ impl Tally {
 
 /// A body, the same for the same seed.
 pub fn body(dialect: Dialect, seed: u64) -> Generated {
-    let mut writer = Writer { numbers: Numbers(seed), dialect, items: Vec::new(), quirks: Vec::new(), next_id: 0 };
+    let mut writer =
+        Writer { numbers: Numbers(seed), dialect, items: Vec::new(), quirks: Vec::new(), next_id: 0 };
     writer.units();
     writer.finish()
 }
 
 const WORDS: &[&str] = &[
-    "fix the port in config.toml", "line one\nline two\ttabbed", "an emoji 😀 and “quotes”", "path C:\\temp\\x", "日本語のテキスト",
-    "مرحبا بالعالم", "say \"hi\" to {\"a\": 1}", "exit code 1: error[E0308]: mismatched types", "ok", "  leading space",
-    "never push to main", "\u{1}control", "a/b/c.rs:17: warning: unused", "naïve café", "</div>",
+    "fix the port in config.toml",
+    "line one\nline two\ttabbed",
+    "an emoji 😀 and “quotes”",
+    "path C:\\temp\\x",
+    "日本語のテキスト",
+    "مرحبا بالعالم",
+    "say \"hi\" to {\"a\": 1}",
+    "exit code 1: error[E0308]: mismatched types",
+    "ok",
+    "  leading space",
+    "never push to main",
+    "\u{1}control",
+    "a/b/c.rs:17: warning: unused",
+    "naïve café",
+    "</div>",
 ];
 
 struct Writer {
@@ -94,7 +198,11 @@ const SECOND_ROLE: &str = "@second-role@";
 
 impl Writer {
     fn quirk(&mut self, name: &'static str) {
-        debug_assert!(quirk_classes(self.dialect).contains(&name), "{name} is not a class of {}", self.dialect);
+        debug_assert!(
+            quirk_classes(self.dialect).contains(&name),
+            "{name} is not a class of {}",
+            self.dialect
+        );
         self.quirks.push(name);
     }
 
@@ -165,20 +273,33 @@ impl Writer {
         let url = format!("data:image/png;base64,{png}");
         let (name, block) = match (self.dialect, self.numbers.below(8)) {
             (Dialect::Chat, 0) => ("image", json!({"type": "image_url", "image_url": {"url": url}})),
-            (Dialect::Chat, 1) => ("audio", json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
-            (Dialect::Chat, 2) => ("file", json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBE"}})),
-            (Dialect::Messages, 0) => {
-                ("image", json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png}}))
+            (Dialect::Chat, 1) => (
+                "audio",
+                json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}),
+            ),
+            (Dialect::Chat, 2) => {
+                ("file", json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBE"}}))
             }
-            (Dialect::Messages, 1) => ("image address", json!({"type": "image", "source": {"type": "url", "url": "https://x.test/1.png"}})),
-            (Dialect::Messages, 2) => {
-                ("document", json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}}))
-            }
-            (Dialect::Messages, 3) => {
-                ("text document", json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a text"}}))
-            }
+            (Dialect::Messages, 0) => (
+                "image",
+                json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png}}),
+            ),
+            (Dialect::Messages, 1) => (
+                "image address",
+                json!({"type": "image", "source": {"type": "url", "url": "https://x.test/1.png"}}),
+            ),
+            (Dialect::Messages, 2) => (
+                "document",
+                json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBE"}}),
+            ),
+            (Dialect::Messages, 3) => (
+                "text document",
+                json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a text"}}),
+            ),
             (Dialect::Responses, 0) => ("image", json!({"type": "input_image", "image_url": url})),
-            (Dialect::Responses, 1) => ("file", json!({"type": "input_file", "file_data": "data:application/pdf;base64,JVBE"})),
+            (Dialect::Responses, 1) => {
+                ("file", json!({"type": "input_file", "file_data": "data:application/pdf;base64,JVBE"}))
+            }
             _ => return None,
         };
         self.quirk(name);
@@ -231,7 +352,8 @@ impl Writer {
 
     fn step(&mut self) {
         if self.rarely(8, "spoken observation") {
-            let message = self.message("assistant", json!("I look.\n<read_file>\n<path>a</path>\n</read_file>"));
+            let message =
+                self.message("assistant", json!("I look.\n<read_file>\n<path>a</path>\n</read_file>"));
             self.items.push(message);
             let output = format!("[read_file for 'a'] Result:\n{}", self.words());
             let message = self.message("user", json!(output));
@@ -243,7 +365,8 @@ impl Writer {
             let message = self.message("assistant", content);
             self.items.push(message);
         }
-        let count = if self.rarely(4, "parallel calls") { 2 + self.numbers.below(2) } else { self.numbers.below(2) };
+        let count =
+            if self.rarely(4, "parallel calls") { 2 + self.numbers.below(2) } else { self.numbers.below(2) };
         let calls: Vec<(String, bool)> = (0..count).map(|_| (self.id(), self.numbers.one_in(6))).collect();
         self.reply(&calls);
         self.calls(&calls);
@@ -290,7 +413,8 @@ impl Writer {
 
     fn response_items(&mut self) {
         if self.rarely(5, "reasoning") {
-            let mut item = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": self.words()}]});
+            let mut item =
+                json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": self.words()}]});
             if self.rarely(2, "encrypted reasoning") {
                 item["id"] = json!(format!("rs_{}", self.items.len()));
                 item["encrypted_content"] = json!("gAAAA");
@@ -405,7 +529,11 @@ impl Writer {
         let item = match self.numbers.below(9) {
             0 if self.rarely(1, "orphan result") => {
                 let result = self.result("nobody");
-                if self.dialect == Dialect::Messages { json!({"role": "user", "content": [result]}) } else { result }
+                if self.dialect == Dialect::Messages {
+                    json!({"role": "user", "content": [result]})
+                } else {
+                    result
+                }
             }
             1 if self.rarely(1, "unknown role") => json!({"role": "exit", "content": "done"}),
             2 if self.rarely(1, "not an object") => json!(["stray", 1]),
@@ -422,7 +550,9 @@ impl Writer {
             5 if self.rarely(1, "compaction") => json!({"type": "compaction", "encrypted_content": "gAAA"}),
             6 if self.rarely(1, "item reference") => json!({"type": "item_reference", "id": "msg_1"}),
             7 if self.rarely(1, "approval") => {
-                self.items.push(json!({"type": "mcp_approval_request", "id": "apr_1", "name": "n", "arguments": "{}"}));
+                self.items.push(
+                    json!({"type": "mcp_approval_request", "id": "apr_1", "name": "n", "arguments": "{}"}),
+                );
                 json!({"type": "mcp_approval_response", "approval_request_id": "apr_1", "approve": true})
             }
             _ => return self.prompt(),
@@ -432,11 +562,7 @@ impl Writer {
 
     fn finish(mut self) -> Generated {
         let items = std::mem::take(&mut self.items);
-        let value = if self.rarely(12, "bare array") {
-            Value::Array(items)
-        } else {
-            self.envelope(items)
-        };
+        let value = if self.rarely(12, "bare array") { Value::Array(items) } else { self.envelope(items) };
         let body = match self.numbers.below(3) {
             0 => serde_json::to_string_pretty(&value).unwrap(),
             1 => serde_json::to_string_pretty(&value).unwrap().replace('\n', "\r\n"),
@@ -455,7 +581,9 @@ impl Writer {
         } else {
             let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
             root["tools"] = match self.dialect {
-                Dialect::Chat => json!([{"type": "function", "function": {"name": "read", "parameters": schema}}]),
+                Dialect::Chat => {
+                    json!([{"type": "function", "function": {"name": "read", "parameters": schema}}])
+                }
                 Dialect::Messages => json!([{"name": "read", "input_schema": schema}]),
                 Dialect::Responses => json!([{"type": "function", "name": "read", "parameters": schema}]),
             };

@@ -20,11 +20,15 @@ pub fn shared() -> Option<PathBuf> {
 /// The corpus bodies with their file names.
 pub fn corpus() -> Vec<(String, String)> {
     let Some(shared) = shared() else { return Vec::new() };
-    let mut paths: Vec<_> = std::fs::read_dir(shared.join("corpus")).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut paths: Vec<_> =
+        std::fs::read_dir(shared.join("corpus")).unwrap().map(|e| e.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "json"));
     paths.sort();
     assert!(!paths.is_empty(), "LONGHAUL_SHARED names a folder without a corpus");
-    paths.iter().map(|p| (p.file_name().unwrap().to_string_lossy().into(), std::fs::read_to_string(p).unwrap())).collect()
+    paths
+        .iter()
+        .map(|p| (p.file_name().unwrap().to_string_lossy().into(), std::fs::read_to_string(p).unwrap()))
+        .collect()
 }
 
 /// The same body, written in other ways: pretty-printed, with CRLF, with every non-ASCII character escaped, with its keys
@@ -54,15 +58,20 @@ fn ascii_only(json: &str) -> String {
 fn reversed(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(reversed).collect(),
-        Value::Object(fields) => Value::Object(fields.into_iter().rev().map(|(k, v)| (k, reversed(v))).collect()),
+        Value::Object(fields) => {
+            Value::Object(fields.into_iter().rev().map(|(k, v)| (k, reversed(v))).collect())
+        }
         other => other,
     }
 }
 
 /// A transcript as lines, without places in the body: two bodies that say the same have the same lines.
 pub fn sketch(transcript: &Transcript<'_>) -> Vec<String> {
-    let block = |b: &Block<'_>| format!("{} {}", kind(b), if is_json(b) { canonical(&b.text()) } else { b.text().into() });
-    let mut lines: Vec<String> = transcript.preamble.iter().map(|b| format!("preamble {}", block(b))).collect();
+    let block = |b: &Block<'_>| {
+        format!("{} {}", kind(b), if is_json(b) { canonical(&b.text()) } else { b.text().into() })
+    };
+    let mut lines: Vec<String> =
+        transcript.preamble.iter().map(|b| format!("preamble {}", block(b))).collect();
     lines.sort();
     for unit in &transcript.units {
         match &unit.kind {
