@@ -3,5 +3,8 @@
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
 pub mod dialect;
+pub mod known;
+pub mod tokens;
 
 pub use dialect::Dialect;
+pub use tokens::Tokens;
