@@ -134,6 +134,7 @@ impl Scan<'_> {
         let small = self.end_of(UPPER, self.at);
         let end = self.end_of(LOWER, small);
         let (capitals, letters) = (small - self.at, end - self.at);
+        let prose = self.before == Before::Other && capitals <= 1 && self.ends_as_prose(end);
         match self.before {
             Before::Letter => self.add(Class::WordAfterLetter, 1),
             Before::Digit => self.add(Class::WordAfterDigit, 1),
@@ -143,6 +144,10 @@ impl Scan<'_> {
         if capitals >= 2 {
             self.add(Class::Capitals, 1);
             self.add(Class::CapitalsPast2, letters - 2);
+        } else if prose {
+            self.add(Class::Prose, 1);
+            self.add(Class::ProsePast8, letters.saturating_sub(8));
+            self.add(Class::ProsePast13, letters.saturating_sub(13));
         } else {
             // The letters after an accented one go on with its word.
             self.add(Class::Word, usize::from(self.before != Before::Latin));
@@ -151,6 +156,10 @@ impl Scan<'_> {
         }
         self.at = end;
         self.before = Before::Letter;
+    }
+
+    fn ends_as_prose(&self, end: usize) -> bool {
+        self.bytes.get(end).is_none_or(|next| b" \n\t\r.,;:!?".contains(next))
     }
 
     /// Line ends with the white space before them are one run, the indentation after them another, of which a last space
@@ -222,7 +231,7 @@ impl Scan<'_> {
         let class = match (lead, second) {
             (0xe0, _) | (0xe1, 0x80..=0x82 | 0x9c..=0xb7) => Class::Indic,
             (0xe1, 0xb8..=0xbb) => Class::Latin,
-            (0xe2, _) | (0xe3, 0x80) => Class::Symbol,
+            (0xe2, _) | (0xe3, 0x80) | (0xef, 0xbc..=0xbd) => Class::Symbol,
             (0xe3, 0x81..=0x83) => Class::Kana,
             (0xe3, 0x90..) | (0xe4..=0xe9, _) => Class::Han,
             (0xea, 0xb0..) | (0xeb..=0xec, _) | (0xed, ..=0x9f) => Class::Hangul,
