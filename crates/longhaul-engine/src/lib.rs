@@ -4,10 +4,13 @@
 
 pub mod dialect;
 pub mod json;
+pub mod known;
 pub mod rewrite;
+pub mod tokens;
 pub mod transcript;
 pub mod wire;
 
 pub use dialect::Dialect;
 pub use rewrite::{Edit, Refused, Rewrite};
+pub use tokens::Tokens;
 pub use transcript::Transcript;

@@ -1,0 +1,96 @@
+//! Counting, estimating and counting again, side by side on the same four megabytes.
+//!
+//! `LONGHAUL_SHARED=<folder> cargo bench -p longhaul-engine --bench tokens`; without the folder, on text made up here.
+
+use std::path::Path;
+
+use divan::Bencher;
+use divan::counter::BytesCount;
+use longhaul_engine::known::{ContentKey, Known};
+use longhaul_engine::tokens::{Counter, Vocabulary, estimate};
+use serde_json::Value;
+
+const COUNTER: Counter = Counter::exact(Vocabulary::O200kBase);
+const BYTES: usize = 4_000_000;
+
+fn main() {
+    divan::main();
+}
+
+/// Blocks of text, four megabytes of them: the longer strings of the corpus if it is there.
+fn blocks() -> Vec<String> {
+    let mut blocks = Vec::new();
+    if let Ok(shared) = std::env::var("LONGHAUL_SHARED") {
+        let folder = std::fs::read_dir(Path::new(&shared).join("corpus")).expect("the corpus");
+        let mut files: Vec<_> = folder.flatten().map(|file| file.path()).collect();
+        files.sort();
+        for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "json")) {
+            let body = std::fs::read(file).expect("a body");
+            strings(serde_json::from_slice(&body).expect("JSON"), &mut blocks);
+        }
+        blocks.retain(|text| text.len() >= 100 && text.contains(' '));
+    } else {
+        let line =
+            "for (name, value) in settings.iter() { log::info!(\"{name} = {value}, was {}\", 1234); }\n";
+        blocks.extend((0..4_000).map(|n| format!("{n}\n{}", line.repeat(20))));
+    }
+    let mut room = BYTES;
+    blocks.retain(|text| {
+        let fits = text.len() <= room;
+        room -= if fits { text.len() } else { 0 };
+        fits
+    });
+    blocks
+}
+
+fn strings(value: Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.push(text),
+        Value::Array(values) => values.into_iter().for_each(|v| strings(v, found)),
+        Value::Object(fields) => fields.into_iter().for_each(|(_, v)| strings(v, found)),
+        _ => {}
+    }
+}
+
+fn measure(bencher: Bencher, mut work: impl FnMut(&[String]) -> u64) {
+    let blocks = blocks();
+    let bytes: usize = blocks.iter().map(String::len).sum();
+    bencher.counter(BytesCount::new(bytes)).bench_local(|| work(&blocks));
+}
+
+#[divan::bench]
+fn a_tokenizer_crate_alone(bencher: Bencher) {
+    let tokenizer = tiktoken::get_encoding("o200k_base").expect("the vocabulary");
+    measure(bencher, |blocks| blocks.iter().map(|text| tokenizer.count(text) as u64).sum());
+}
+
+#[divan::bench]
+fn b_count(bencher: Bencher) {
+    measure(bencher, |blocks| blocks.iter().map(|text| COUNTER.count(text).number()).sum());
+}
+
+#[divan::bench]
+fn c_count_what_is_known(bencher: Bencher) {
+    let mut known = Known::default();
+    measure(bencher, |blocks| {
+        let mut count =
+            |text: &String| known.count(COUNTER, ContentKey::of(0, text.as_bytes()), || text).number();
+        blocks.iter().map(&mut count).sum()
+    });
+}
+
+#[divan::bench]
+fn d_estimate(bencher: Bencher) {
+    measure(bencher, |blocks| blocks.iter().map(|text| estimate(text).number()).sum());
+}
+
+#[divan::bench(sample_count = 10)]
+fn e_one_megabyte_of_one_letter(bencher: Bencher) {
+    let text = "a".repeat(1_000_000);
+    bencher.counter(BytesCount::new(text.len())).bench(|| COUNTER.count(&text));
+}
+
+#[divan::bench(sample_count = 10)]
+fn f_unpack_o200k_base(bencher: Bencher) {
+    bencher.bench(tiktoken::encoding::o200k_base);
+}

@@ -1,0 +1,179 @@
+//! What was computed per block before, keyed by content: a body that grew by one message costs what the message costs.
+//!
+//! Each kind of fact is a field of [`Known`] with its own map, so that a new kind is a new field. Memory is bounded: a
+//! map keeps two generations, and what nobody asked for during a whole one is forgotten.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
+
+use crate::tokens::{Counter, Tokens, Vocabulary};
+
+/// The identity of a block's content: a hash of its bytes as they stand in the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentKey([u8; 16]);
+
+impl ContentKey {
+    /// The key of these bytes. The same bytes can mean different texts (a JSON string, JSON itself, JSON inside a
+    /// string), so the form they are read in is part of the identity.
+    #[must_use]
+    pub fn of(form: u8, raw: &[u8]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&[form]).update(raw);
+        let mut key = [0; 16];
+        hasher.finalize_xof().fill(&mut key);
+        Self(key)
+    }
+}
+
+/// Facts about blocks that were seen before. It needs `&mut` even to look something up, because a look keeps it alive.
+#[derive(Debug, Clone)]
+pub struct Known {
+    counts: Generations<(ContentKey, Vocabulary), Tokens>,
+}
+
+impl Known {
+    /// Room for so many facts of each kind in a generation. A fact takes about 60 bytes, and there are at most two
+    /// generations; a body with more blocks than this is counted again each time.
+    #[must_use]
+    pub fn with_room(facts: usize) -> Self {
+        Self { counts: Generations::with_room(facts) }
+    }
+
+    /// The tokens of a block, counted now only if they were not before; `text` is called only then. The factor is
+    /// applied to what is remembered, so models that share a vocabulary share its counts.
+    pub fn count<T: AsRef<str>>(
+        &mut self,
+        counter: Counter,
+        key: ContentKey,
+        text: impl FnOnce() -> T,
+    ) -> Tokens {
+        let count = || counter.vocabulary.count(text().as_ref());
+        counter.factor.times(self.counts.value((key, counter.vocabulary), count))
+    }
+
+    /// Starts a new generation: what was not asked for since the last but one call is forgotten. It also happens by
+    /// itself whenever a generation is full.
+    pub fn turn(&mut self) {
+        self.counts.turn();
+    }
+
+    /// How many facts are held.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.counts.young.len() + self.counts.old.len()
+    }
+
+    /// Whether nothing is held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Room for the blocks of a few very long sessions: at most some 16 MB.
+impl Default for Known {
+    fn default() -> Self {
+        Self::with_room(128 * 1024)
+    }
+}
+
+/// Fixed keys: the engine takes no randomness from the system, and what it hashes is a cryptographic hash already.
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
+
+#[derive(Debug, Clone)]
+struct Generations<K, V> {
+    room: usize,
+    young: Map<K, V>,
+    old: Map<K, V>,
+}
+
+impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
+    fn with_room(room: usize) -> Self {
+        Self { room: room.max(1), young: Map::default(), old: Map::default() }
+    }
+
+    fn value(&mut self, key: K, compute: impl FnOnce() -> V) -> V {
+        if let Some(&value) = self.young.get(&key) {
+            return value;
+        }
+        let value = self.old.remove(&key).unwrap_or_else(compute);
+        if self.young.len() >= self.room {
+            self.turn();
+        }
+        self.young.insert(key, value);
+        value
+    }
+
+    fn turn(&mut self) {
+        self.old = std::mem::take(&mut self.young);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::{ContentKey, Known};
+    use crate::tokens::{Counter, Factor, Tokens, Vocabulary};
+
+    const COUNTER: Counter = Counter::exact(Vocabulary::O200kBase);
+
+    /// Counts `text` through `known` and says whether it had to be looked at.
+    fn looked_at(known: &mut Known, counter: Counter, text: &str) -> bool {
+        let looked = Cell::new(false);
+        let tokens = known.count(counter, ContentKey::of(0, text.as_bytes()), || {
+            looked.set(true);
+            text
+        });
+        assert_eq!(tokens, counter.count(text));
+        looked.get()
+    }
+
+    #[test]
+    fn what_was_counted_is_not_counted_again() {
+        let mut known = Known::default();
+        assert!(looked_at(&mut known, COUNTER, "one two three"));
+        assert!(!looked_at(&mut known, COUNTER, "one two three"));
+        assert!(looked_at(&mut known, COUNTER, "one two four"));
+    }
+
+    #[test]
+    fn a_factor_needs_no_new_count_but_another_vocabulary_does() {
+        let mut known = Known::default();
+        assert!(looked_at(&mut known, COUNTER, "hello"));
+        let factor = Factor::from_thousandths(1_150);
+        assert!(!looked_at(&mut known, Counter { factor, ..COUNTER }, "hello"));
+        assert!(looked_at(&mut known, Counter::exact(Vocabulary::Cl100kBase), "hello"));
+    }
+
+    #[test]
+    fn the_same_bytes_in_another_form_are_another_content() {
+        let mut known = Known::default();
+        let raw = br"a\nb";
+        assert_eq!(known.count(COUNTER, ContentKey::of(0, raw), || "a\nb"), COUNTER.count("a\nb"));
+        assert_eq!(known.count(COUNTER, ContentKey::of(1, raw), || r"a\nb"), COUNTER.count(r"a\nb"));
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_forgotten_after_two_turns() {
+        let mut known = Known::default();
+        looked_at(&mut known, COUNTER, "used");
+        looked_at(&mut known, COUNTER, "unused");
+        for _ in 0..3 {
+            known.turn();
+            assert!(!looked_at(&mut known, COUNTER, "used"));
+        }
+        assert!(looked_at(&mut known, COUNTER, "unused"));
+    }
+
+    #[test]
+    fn memory_is_bounded_however_much_passes() {
+        let mut known = Known::with_room(10);
+        for n in 0..1_000 {
+            looked_at(&mut known, COUNTER, &format!("block {n}"));
+            assert!(known.len() <= 20);
+        }
+        assert!(!known.is_empty());
+        assert_eq!(known.count(COUNTER, ContentKey::of(0, b""), || ""), Tokens::ZERO);
+    }
+}

@@ -1,0 +1,88 @@
+//! A number of tokens.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub};
+
+/// A number of tokens. Sums saturate, so that no input can make one wrap; the difference of two stops at zero.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(transparent)]
+pub struct Tokens(pub u64);
+
+impl Tokens {
+    /// None at all.
+    pub const ZERO: Self = Self(0);
+
+    /// The bare number, for ratios and for reports that print it their own way.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl Add for Tokens {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Tokens {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Tokens {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Sum for Tokens {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::ZERO, Add::add)
+    }
+}
+
+/// Digits in groups of three: `12,345`. Width and alignment of the format apply to the whole.
+impl fmt::Display for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+        for (at, digit) in digits.char_indices() {
+            if at > 0 && (digits.len() - at) % 3 == 0 {
+                grouped.push(',');
+            }
+            grouped.push(digit);
+        }
+        f.pad(&grouped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tokens;
+
+    #[test]
+    fn digits_come_in_groups_of_three() {
+        for (number, shown) in
+            [(0, "0"), (999, "999"), (1_000, "1,000"), (123_456, "123,456"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(Tokens(number).to_string(), shown);
+        }
+        assert_eq!(format!("{:>7}|", Tokens(1_000)), "  1,000|");
+    }
+
+    #[test]
+    fn neither_sums_nor_differences_wrap() {
+        assert_eq!(Tokens(u64::MAX) + Tokens(1), Tokens(u64::MAX));
+        assert_eq!(Tokens(1) - Tokens(2), Tokens::ZERO);
+        assert_eq!([1, 2, 3].map(Tokens).into_iter().sum::<Tokens>(), Tokens(6));
+    }
+}
