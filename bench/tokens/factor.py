@@ -9,7 +9,7 @@ is solved by least squares, text being the strings a model reads (tool names and
 """
 
 import json
-from collections import defaultdict
+import math
 
 from corpus import NOT_TEXT, SHARED, measure
 
@@ -80,28 +80,42 @@ def by_reply(name, dialect):
 
 
 def align(messages, replies, usage):
-    """The longest run of records from the start whose output fits the reply at the same place."""
+    """Pairs replies with records so that outputs fit best, leaving out either where that fits better."""
     sizes = [tokens for tokens, _, _ in measure([added([messages[n]])[0] for n in replies])[1]]
-    kept = []
-    record = 0
-    for place, size in zip(replies, sizes):
-        for look in range(record, min(record + 4, len(usage))):
-            output = usage[look].get("output", 0)
-            if size * 0.7 <= output <= size * 2.5 + 150:
-                kept.append((place, usage[look]))
-                record = look + 1
-                break
-    return [p for p, _ in kept], [u for _, u in kept]
+    skip = 0.7
+    cost = [[skip * (i + j) for j in range(len(usage) + 1)] for i in range(len(replies) + 1)]
+    for i, size in enumerate(sizes, 1):
+        for j, record in enumerate(usage, 1):
+            misfit = abs(math.log((record.get("output", record.get("completion_tokens", 0)) + 30) / (size * 1.2 + 60)))
+            cost[i][j] = min(cost[i - 1][j - 1] + misfit, cost[i - 1][j] + skip, cost[i][j - 1] + skip)
+    pairs, i, j = [], len(replies), len(usage)
+    while i and j:
+        if cost[i][j] == cost[i - 1][j] + skip:
+            i -= 1
+        elif cost[i][j] == cost[i][j - 1] + skip:
+            j -= 1
+        else:
+            i, j = i - 1, j - 1
+            pairs.append((replies[i], usage[j]))
+    return [at for at, _ in reversed(pairs)], [record for _, record in reversed(pairs)]
 
 
-def by_output_item(name):
-    """Responses: what a request added is its output, which the record has, and the results of its calls."""
+def whole_sessions(name):
+    """Responses: requests and results do not pair one to one, so all growth is set against all results and outputs.
+
+    What a request added is its own output, which the record has to the token, and the results of its calls. Reasoning may
+    stay in the input or not, which gives two readings.
+    """
     items, usage = load(name, "responses")
-    results = [i for i in items if i["type"] == "function_call_output"]
-    for one, next_, result in zip(usage, usage[1:], results):
-        grown = next_["input_tokens"] - one["input_tokens"] - (one["output_tokens"] - one["reasoning_output_tokens"])
-        if grown > 0:
-            yield grown, *added([result])
+    results = sum(tokens for tokens, _, _ in measure([i["output"] for i in items if i["type"] == "function_call_output"])[1])
+    grown = said = thought = 0
+    for one, next_ in zip(usage, usage[1:]):
+        if next_["input_tokens"] > one["input_tokens"]:
+            grown += next_["input_tokens"] - one["input_tokens"]
+            said += one["output_tokens"] - one["reasoning_output_tokens"]
+            thought += one["reasoning_output_tokens"]
+    print(f"gpt-5, {name}: grew by {grown} beyond {said} of output; results have {results} by o200k_base:"
+          f" {(grown - said - thought) / results:.3f} if the {thought} of reasoning stay, {(grown - said) / results:.3f} if not")
 
 
 def solve(rows):
@@ -130,7 +144,7 @@ def report(title, turns):
 
 
 def main():
-    found = defaultdict(list)
+    found = []
     moatless = ["django__django-11910", "pytest-dev__pytest-7220", "scikit-learn__scikit-learn-25638",
                 "sympy__sympy-12481", "sympy__sympy-19254"]
     sources = {
@@ -139,12 +153,12 @@ def main():
         "claude-sonnet-4, claude-code": by_message_count("claude-code-wire_lemmy-request-32", "messages"),
         "claude-sonnet-4-5, pi-mono": by_reply("pi-mono_large-session", "messages"),
         "claude-opus-4-5, pi-mono": by_reply("pi-mono_before-compaction", "messages"),
-        "gpt-5, codex": [t for n in ("codex_binary-size-log", "codex_longer-hello") for t in by_output_item(n)],
     }
     for title, turns in sources.items():
-        found[title.split("-")[0]] += report(title, list(turns))
-    factor, framing = solve(found["claude"])
-    print(f"all claude turns together: {len(found['claude'])} turns, factor {factor:.3f} + {framing:.0f} a block")
+        found += report(title, list(turns))
+    whole_sessions("codex_binary-size-log")
+    factor, framing = solve(found)
+    print(f"all claude turns together: {len(found)} turns, factor {factor:.3f} + {framing:.0f} a block")
 
 
 main()

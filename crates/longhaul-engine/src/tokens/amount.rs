@@ -56,7 +56,7 @@ impl fmt::Display for Tokens {
         let digits = self.0.to_string();
         let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
         for (at, digit) in digits.char_indices() {
-            if at > 0 && (digits.len() - at) % 3 == 0 {
+            if at > 0 && (digits.len() - at).is_multiple_of(3) {
                 grouped.push(',');
             }
             grouped.push(digit);

@@ -86,6 +86,7 @@ impl Scan<'_> {
     }
 
     /// Where the bytes of these kinds end.
+    #[inline]
     fn end_of(&self, kinds: u8, from: usize) -> usize {
         let rest = &self.bytes[from..];
         from + rest.iter().position(|&byte| KINDS[byte as usize] & kinds == 0).unwrap_or(rest.len())
@@ -97,44 +98,41 @@ impl Scan<'_> {
         self.before = Before::Other;
     }
 
+    /// A number or a word, unless letters and digits meet in a long run: then all that is left of the run.
     fn alphanumeric(&mut self) {
-        let end = self.end_of(LETTER | DIGIT, self.at);
-        if end - self.at >= BLOB && self.blob(end) {
-            return;
-        }
-        while self.at < end {
-            if self.kind(self.at) == DIGIT {
-                let digits = self.end_of(DIGIT, self.at);
+        let digits = self.end_of(DIGIT, self.at);
+        if digits > self.at {
+            if self.kind(digits) & LETTER == 0 || !self.blob() {
                 self.add(Class::Digits, (digits - self.at).div_ceil(3));
                 self.at = digits;
                 self.before = Before::Digit;
-            } else {
-                self.word();
+            }
+        } else {
+            let small = self.end_of(UPPER, self.at);
+            let end = self.end_of(LOWER, small);
+            if self.kind(end) != DIGIT || !self.blob() {
+                self.word(small - self.at, end - self.at);
             }
         }
     }
 
-    /// Takes the whole run if digits are scattered in it.
-    fn blob(&mut self, end: usize) -> bool {
+    /// Takes the run of letters and digits that begins here, if it is a long one.
+    fn blob(&mut self) -> bool {
+        let end = self.end_of(LETTER | DIGIT, self.at);
         let run = &self.bytes[self.at..end];
+        if run.len() < BLOB {
+            return false;
+        }
         let kinds = run.iter().fold(0, |kinds, &byte| kinds | KINDS[byte as usize]);
-        let class = match kinds {
-            k if k == LOWER | UPPER | DIGIT => Class::Base64,
-            k if k & DIGIT != 0 && k != DIGIT => Class::Hex,
-            _ => return false,
-        };
-        self.add(class, run.len());
+        self.add(if kinds & LETTER == LETTER { Class::Base64 } else { Class::Hex }, run.len());
         self.at = end;
         self.before = Before::Digit;
         true
     }
 
     /// Capitals, then small letters: where the case goes up again, the next word begins.
-    fn word(&mut self) {
-        let small = self.end_of(UPPER, self.at);
-        let end = self.end_of(LOWER, small);
-        let (capitals, letters) = (small - self.at, end - self.at);
-        let prose = self.before == Before::Other && capitals <= 1 && self.ends_as_prose(end);
+    fn word(&mut self, capitals: usize, letters: usize) {
+        let end = self.at + letters;
         match self.before {
             Before::Letter => self.add(Class::WordAfterLetter, 1),
             Before::Digit => self.add(Class::WordAfterDigit, 1),
@@ -144,7 +142,7 @@ impl Scan<'_> {
         if capitals >= 2 {
             self.add(Class::Capitals, 1);
             self.add(Class::CapitalsPast2, letters - 2);
-        } else if prose {
+        } else if self.before == Before::Other && self.ends_as_prose(end) {
             self.add(Class::Prose, 1);
             self.add(Class::ProsePast8, letters.saturating_sub(8));
             self.add(Class::ProsePast13, letters.saturating_sub(13));
@@ -159,12 +157,20 @@ impl Scan<'_> {
     }
 
     fn ends_as_prose(&self, end: usize) -> bool {
-        self.bytes.get(end).is_none_or(|next| b" \n\t\r.,;:!?".contains(next))
+        self.bytes.get(end).is_none_or(|next| {
+            matches!(next, b' ' | b'\t' | b'\n' | b'\r' | b'.' | b',' | b';' | b':' | b'!' | b'?')
+        })
     }
 
     /// Line ends with the white space before them are one run, the indentation after them another, of which a last space
     /// belongs to the word or mark that follows.
     fn white_space(&mut self) {
+        let next = self.kind(self.at + 1);
+        if self.bytes[self.at] == b' ' && next & (SPACE | DIGIT) == 0 && next != CONTROL {
+            self.at += 1;
+            self.before = Before::Other;
+            return;
+        }
         let end = self.end_of(SPACE, self.at);
         let run = &self.bytes[self.at..end];
         let mut indent = run.len();
