@@ -1,0 +1,49 @@
+//! What must be absent.
+
+use std::path::Path;
+use std::process::Command;
+
+/// The engine is pure: nothing in what it is built from waits, talks to a network or keeps a database.
+#[test]
+fn the_engine_depends_on_no_runtime_no_http_and_no_database() {
+    const FORBIDDEN: &[&str] = &[
+        "tokio", "async-std", "smol", "futures", "mio", "hyper", "reqwest", "axum", "ureq", "h2", "rustls", "openssl", "native-tls",
+        "rusqlite", "sqlx", "tokio-postgres", "postgres", "redis", "diesel", "sled", "rocksdb", "rand", "getrandom", "chrono", "time",
+    ];
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let tree = Command::new(cargo)
+        .args(["tree", "--offline", "-p", "longhaul-engine", "--edges", "normal", "--prefix", "none", "--format", "{p}"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8(tree.stdout).unwrap();
+    let crates: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(crates.contains(&"serde_json"), "the tree was read: {crates:?}");
+    for name in FORBIDDEN {
+        assert!(!crates.contains(name), "longhaul-engine depends on {name}");
+    }
+}
+
+/// Input, output, clocks and the environment are the business of the crates around the engine.
+#[test]
+fn the_engine_reads_no_file_clock_or_environment() {
+    const FORBIDDEN: &[&str] = &["std::fs", "std::env", "std::net", "std::process", "std::thread::sleep", "SystemTime", "Instant::now"];
+    for_each_source(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut |path, text| {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for name in FORBIDDEN {
+            assert!(!code.contains(name), "{} uses {name}", path.display());
+        }
+    });
+}
+
+fn for_each_source(folder: &Path, each: &mut impl FnMut(&Path, &str)) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            for_each_source(&path, each);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            each(&path, &std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
