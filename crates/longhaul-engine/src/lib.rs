@@ -4,5 +4,6 @@
 
 pub mod dialect;
 pub mod models;
+pub mod policy;
 
 pub use dialect::Dialect;
