@@ -188,19 +188,22 @@ pub fn find(name: &str) -> Model {
     }
 }
 
-/// Which of the user's patterns describes a model, by the rule that picks a row.
+/// Which of the user's patterns describe a model, by the rule that picks a row; the most specific comes first. The
+/// name itself is the most specific pattern there is.
 #[must_use]
-pub fn best_match<'p>(patterns: impl IntoIterator<Item = &'p str>, name: &str) -> Option<&'p str> {
-    let name = runs(name);
-    patterns
+pub fn matching<'p>(patterns: impl IntoIterator<Item = &'p str>, name: &str) -> Vec<&'p str> {
+    let in_name = runs(name);
+    let mut matching: Vec<_> = patterns
         .into_iter()
         .filter_map(|pattern| {
             let runs = runs(pattern);
-            let at = occurrence(&runs, &name)?;
-            Some((runs.len(), at, pattern))
+            let exact = pattern == name;
+            let at = if exact { 0 } else { occurrence(&runs, &in_name)? };
+            Some((exact, runs.len(), at, pattern))
         })
-        .max()
-        .map(|(.., pattern)| pattern)
+        .collect();
+    matching.sort_unstable();
+    matching.into_iter().rev().map(|(.., pattern)| pattern).collect()
 }
 
 /// The rows read so far, with which of their facts nobody confirmed.
@@ -210,12 +213,13 @@ struct Known {
 }
 
 impl Default for Known {
-    /// Before any row is read everything is assumed.
+    /// Before any row is read everything is assumed, except that there is no limit which nobody spoke of.
     fn default() -> Self {
-        let assumed = match serde_json::to_value(Facts::default()) {
+        let mut assumed: BTreeSet<String> = match serde_json::to_value(Facts::default()) {
             Ok(Value::Object(facts)) => facts.into_iter().map(|(fact, _)| fact).collect(),
             _ => BTreeSet::new(),
         };
+        assumed.remove("input_limit");
         Known { facts: Map::new(), assumed }
     }
 }
@@ -365,7 +369,8 @@ mod tests {
         let model = find("unknown");
         assert_eq!(model.facts, Facts::default());
         let facts = serde_json::to_value(&model.facts).unwrap();
-        assert!(facts.as_object().unwrap().keys().all(|fact| model.is_assumed(fact)));
+        let mut facts = facts.as_object().unwrap().keys().filter(|fact| *fact != "input_limit");
+        assert!(facts.all(|fact| model.is_assumed(fact)));
     }
 
     #[test]

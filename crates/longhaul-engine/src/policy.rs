@@ -202,47 +202,45 @@ impl Policy {
     }
 }
 
-/// What the user stated about one model.
-struct Stated<'c> {
-    pattern: &'c str,
-    stated: Option<&'c config::ModelOverride>,
-}
+/// What the user stated about one model, in every row that matches it: the most specific one comes first.
+struct Stated<'c>(Vec<(&'c str, &'c config::ModelOverride)>);
 
 impl<'c> Stated<'c> {
     fn find(config: &'c Config, name: &str) -> Self {
-        let pattern = models::best_match(config.models.keys().map(String::as_str), name).unwrap_or_default();
-        Stated { pattern, stated: config.models.get(pattern) }
+        let patterns = models::matching(config.models.keys().map(String::as_str), name);
+        Stated(
+            patterns.into_iter().filter_map(|pattern| Some((pattern, config.models.get(pattern)?))).collect(),
+        )
     }
 
-    fn key(&self, key: &str) -> String {
-        format!("models.{}.{key}", self.pattern)
+    /// What the most specific row that states it says, and the key where it says so.
+    fn get<T>(&self, key: &str, field: impl Fn(&config::ModelOverride) -> Option<T>) -> Option<(T, String)> {
+        self.0.iter().find_map(|(pattern, row)| Some((field(row)?, format!("models.{pattern}.{key}"))))
     }
 
     fn apply(&self, model: &Model) -> Result<Model, Invalid> {
-        let Some(stated) = self.stated else { return Ok(model.clone()) };
-        let mut facts = stated.capabilities.clone();
-        if let Some(length) = stated.context_length {
-            facts.insert("window".to_owned(), length.into());
-            facts.insert("input_limit".to_owned(), Value::Null);
+        let mut model = model.clone();
+        for (pattern, row) in self.0.iter().rev() {
+            let mut facts = row.capabilities.clone();
+            if let Some(length) = row.context_length {
+                facts.insert("window".to_owned(), length.into());
+                facts.insert("input_limit".to_owned(), Value::Null);
+            }
+            let refused = |problem| invalid(&format!("models.{pattern}.capabilities"), problem);
+            model = model.with(&facts).map_err(refused)?;
         }
-        model.clone().with(&facts).map_err(|problem| Invalid { key: self.key("capabilities"), problem })
-    }
-
-    fn context_length(&self) -> Option<usize> {
-        self.stated.and_then(|stated| stated.context_length)
+        Ok(model)
     }
 
     /// The threshold in force for the model, checked.
     fn threshold(&self, config: &Config) -> Result<Threshold, Invalid> {
         let general = &config.compression;
-        let (share, key) = match self.stated.and_then(|stated| stated.threshold) {
-            Some(share) => (share, self.key("threshold")),
-            None => (general.threshold, "compression.threshold".to_owned()),
-        };
-        let (cap, cap_key) = match self.stated.and_then(|stated| stated.threshold_tokens) {
-            Some(cap) => (Some(cap), self.key("threshold_tokens")),
-            None => (general.threshold_tokens, "compression.threshold_tokens".to_owned()),
-        };
+        let (share, key) = self
+            .get("threshold", |row| row.threshold)
+            .unwrap_or_else(|| (general.threshold, "compression.threshold".to_owned()));
+        let (cap, cap_key) = self
+            .get("threshold_tokens", |row| row.threshold_tokens.map(Some))
+            .unwrap_or_else(|| (general.threshold_tokens, "compression.threshold_tokens".to_owned()));
         in_range(&key, share, 0.0, 1.0)?;
         if share >= general.hygiene_threshold {
             let hygiene = general.hygiene_threshold;
@@ -252,7 +250,7 @@ impl<'c> Stated<'c> {
             ));
         }
         if cap == Some(0) {
-            return Err(invalid(&cap_key, "must be at least 1, or left out".to_owned()));
+            return Err(invalid(&cap_key, "0 must be at least 1, or left out".to_owned()));
         }
         Ok(Threshold { share, key, cap, cap_key })
     }
@@ -273,10 +271,11 @@ impl Threshold {
         let floor = config.compression.threshold_floor.unwrap_or(0).min(hygiene.saturating_sub(1));
         let mut text = format!("{} of the window ({})", percent(self.share), self.key);
         if capped < by_share {
-            text += &format!(", capped by {}", self.cap_key);
+            text.push_str(", capped by ");
+            text.push_str(&self.cap_key);
         }
         if capped < floor {
-            text += ", lifted by compression.threshold_floor";
+            text.push_str(", lifted by compression.threshold_floor");
         }
         why.tokens("threshold", capped.max(floor), &["window"], text)
     }
@@ -315,15 +314,11 @@ impl Budgets {
         let least = why.tokens("checkpoint_least", most.min(2_000), window_only, least);
         let checkpoint = CheckpointBudget { share: 0.20, least, most, largest_share: 0.25, terse_below: 600 };
 
-        let (room, reason) = match why.model.facts.input_limit {
-            Some(_) => (0, "none needed: the host counts the reply apart from the input".to_owned()),
-            None => {
-                let longest = why.model.facts.max_output;
-                (
-                    longest.min(window / 10),
-                    format!("the longest reply ({longest}), at most a tenth of the window"),
-                )
-            }
+        let longest = why.model.facts.max_output;
+        let (room, reason) = if why.model.facts.input_limit.is_some() {
+            (0, "none needed: the host counts the reply apart from the input")
+        } else {
+            (longest.min(window / 10), "the model's longest reply, at most a tenth of the window")
         };
         let room = why.tokens("reply_room", room, &["window", "max_output"], reason);
         let digest_all =
@@ -338,16 +333,18 @@ impl Budgets {
 fn window(why: &mut Reasons, stated: &Stated) -> Result<usize, Invalid> {
     let Model { row, facts, .. } = why.model;
     let window = facts.input_window();
+    let typed = stated.get("context_length", |row| row.context_length).map(|(_, key)| key);
     if window < SMALLEST_WINDOW {
+        let key = typed.unwrap_or_else(|| "models".to_owned());
         let problem = format!("a window of {window} tokens is too small; the smallest is {SMALLEST_WINDOW}");
-        return Err(invalid(&stated.key("context_length"), problem));
+        return Err(invalid(&key, problem));
     }
-    let reason = match (row, stated.context_length(), facts.input_limit) {
-        (_, Some(_), _) => stated.key("context_length"),
-        (Some(row), None, Some(_)) => {
-            format!("model table, row {row}: the host's cap on input; with the reply {}", facts.window)
+    let reason = match (typed, row, facts.input_limit) {
+        (Some(key), ..) => key,
+        (None, Some(row), Some(_)) => {
+            format!("model table, row {row}: the host's cap on input, below the window")
         }
-        (Some(row), None, None) => format!("model table, row {row}"),
+        (None, Some(row), None) => format!("model table, row {row}"),
         (None, None, _) => "no row of the model table matches the name".to_owned(),
     };
     Ok(why.tokens("window", window, &["window"], reason))
@@ -362,10 +359,8 @@ fn sacred(why: &mut Reasons, config: &Config, window: usize) -> SacredBudget {
     let target = why.tokens("sacred_target", share(window, zone.target), window_only, target);
 
     let recent = zone.recent_tokens.min(target / 2);
-    let (recent_least, recent_most) = match zone.adaptive {
-        true => (recent / 2, (recent * 2).min(target / 2)),
-        false => (recent, recent),
-    };
+    let (recent_least, recent_most) =
+        if zone.adaptive { (recent / 2, (recent * 2).min(target / 2)) } else { (recent, recent) };
     let reason = "sacred_zone.recent_tokens, at most half the target";
     let recent = why.tokens("sacred_recent", recent, window_only, reason);
     let reason = if zone.adaptive { "half of that, where turns stand alone" } else { "not adaptive" };

@@ -77,7 +77,7 @@ fn what_is_typed_for_a_model_wins_over_what_is_typed_for_all() {
         },
     });
     let p = policy(typed.clone(), "anthropic/claude-opus-4.5");
-    assert_eq!((p.window, p.threshold), (100_000, 50_000));
+    assert_eq!((p.window, p.threshold), (100_000, 70_000));
     assert!(matches!(p.caching, CachePolicy::Marks { minimum: 99, .. }));
     assert_eq!(policy(typed.clone(), "claude-sonnet-4-5").threshold, 90_000);
     assert_eq!(policy(typed, "gpt-4o").threshold, 50_000);
