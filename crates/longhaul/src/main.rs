@@ -1,6 +1,7 @@
 //! The `longhaul` command line: arguments go to one function, and what it gives becomes the exit code.
 
 use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -28,9 +29,8 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<ExitCode, Failure> {
-    let environment: Environment = env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    let environment: Environment = env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
     match command {
         Command::Config(args) => commands::config::run(args, &environment)?,
         Command::Explain(args) => commands::explain::run(args, &environment)?,

@@ -286,3 +286,11 @@ fn a_deeply_nested_file_is_refused_or_read_but_does_not_crash() {
     let nested = format!("redaction: {{ rules: {}{} }}\n", "[".repeat(5_000), "]".repeat(5_000));
     assert!(load(&nested, &[]).is_err());
 }
+
+#[test]
+fn the_example_names_every_key_with_its_default() {
+    let settings = load(include_str!("../../../../examples/longhaul.yaml"), &[]).unwrap();
+    assert_eq!(settings.config, Config::default());
+    let untyped: Vec<_> = settings.values.iter().filter(|leaf| leaf.origin == Origin::Default).collect();
+    assert_eq!(untyped, Vec::<&Leaf>::new());
+}
