@@ -157,12 +157,12 @@ impl Model {
 #[must_use]
 pub fn find(name: &str) -> Model {
     let runs = runs(name);
-    let winner = TABLE
+    let best = TABLE
         .model
         .iter()
         .filter_map(|row| Some((row, occurrence(&row.runs, &runs)?)))
-        .max_by_key(|(row, at)| (row.runs.len(), *at))
-        .map(|(row, _)| row);
+        .max_by_key(|(row, at)| (row.runs.len(), *at));
+    let winner = best.map(|(row, _)| row);
     let mut known = Known::default();
     let mut family: Vec<&Row> = TABLE
         .model
@@ -172,6 +172,9 @@ pub fn find(name: &str) -> Model {
     family.sort_by_key(|row| row.runs.len());
     for row in family {
         known.learn(row);
+    }
+    if best.is_some_and(|(row, at)| is_another_version(&row.runs, &runs[at + row.runs.len()..])) {
+        known.assumed = Known::default().assumed;
     }
     let lower = name.to_lowercase();
     if let Some(host) = TABLE.host.iter().find(|host| host.spellings.iter().any(|s| lower.contains(s))) {
@@ -294,6 +297,22 @@ fn runs(name: &str) -> Vec<String> {
     runs
 }
 
+/// Whether a name goes on, after a pattern that ends in a version, with a further part of the version: `gpt 5` says
+/// little of `gpt 5 9`. A zero is no other version, four digits or more are a date, and `8 b` is a size.
+fn is_another_version(pattern: &[String], rest: &[String]) -> bool {
+    let is_number = |run: &String| run.starts_with(char::is_numeric);
+    match rest {
+        [next, after @ ..] => {
+            pattern.last().is_some_and(is_number)
+                && is_number(next)
+                && next.len() <= 2
+                && next != "0"
+                && after.first().is_none_or(|unit| unit != "b")
+        }
+        [] => false,
+    }
+}
+
 /// Where the pattern occurs in the name; of several places the last, because vendors stand in front of models.
 fn occurrence(pattern: &[String], name: &[String]) -> Option<usize> {
     if pattern.is_empty() {
@@ -320,7 +339,7 @@ mod tests {
             ("litellm_proxy/anthropic.claude-3-5-sonnet-20241022-v2:0", "claude-3-5-sonnet"),
             ("litellm_proxy/claude-3-5-sonnet-20241022", "claude-3-5-sonnet"),
             ("claude-3.5-sonnet-20240620", "claude-3-5-sonnet"),
-            ("us.anthropic.claude-opus-4-1-20250805-v1:0", "claude-opus-4"),
+            ("us.anthropic.claude-opus-4-1-20250805-v1:0", "claude-opus-4-1"),
             ("anthropic:claude-haiku-4-5-20251001", "claude-haiku-4-5"),
             ("claude-opus-4-5", "claude-opus-4-5"),
             ("claude-opus-4-5@20251101", "claude-opus-4-5"),
@@ -382,6 +401,26 @@ mod tests {
         let new = find("claude-opus-9");
         assert_eq!(new.facts.caching, Caching::Marks);
         assert!(new.is_assumed("window") && !new.is_assumed("caching"));
+    }
+
+    #[test]
+    fn a_row_vouches_for_its_own_version_only() {
+        for name in
+            ["claude-sonnet-4-0", "gpt-5-2025-08-07", "gpt-4-0613", "llama-3.3-70b", "grok-4-0709", "o3-mini"]
+        {
+            assert!(!find(name).is_assumed("window"), "{name}");
+        }
+        for (name, row) in
+            [("claude-opus-4-9", "claude-opus-4"), ("gpt-5.12", "gpt-5"), ("minimax-m2.5", "minimax-m-2")]
+        {
+            let model = find(name);
+            assert_eq!(model.row.as_deref(), Some(row));
+            assert!(model.is_assumed("window") && model.is_assumed("family"), "{name}");
+        }
+        assert!(
+            find("claude-sonnet-6").facts.thinking_bound
+                && find("claude-sonnet-6").is_assumed("thinking_bound")
+        );
     }
 
     #[test]
