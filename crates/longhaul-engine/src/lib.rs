@@ -5,6 +5,8 @@
 pub mod dialect;
 pub mod json;
 pub mod known;
+pub mod models;
+pub mod policy;
 pub mod rewrite;
 pub mod tokens;
 pub mod transcript;
