@@ -114,8 +114,18 @@ def whole_sessions(name):
             grown += next_["input_tokens"] - one["input_tokens"]
             said += one["output_tokens"] - one["reasoning_output_tokens"]
             thought += one["reasoning_output_tokens"]
-    print(f"gpt-5, {name}: grew by {grown} beyond {said} of output; results have {results} by o200k_base:"
+    print(f"gpt-5, {name}: grew by {grown}, {said} of it output; results have {results} by o200k_base:"
           f" {(grown - said - thought) / results:.3f} if the {thought} of reasoning stay, {(grown - said) / results:.3f} if not")
+
+
+def whole_request(name, dialect):
+    """Where system prompt and tools are in the body: the largest recorded request that is a beginning of it, as a whole."""
+    body = json.loads((SHARED / f"corpus/{name}.{dialect}.json").read_text())
+    messages, usage = load(name, dialect)
+    charged, n = max((total(u["usage"]), u["n_messages"]) for u in usage if u["n_messages"] <= len(messages))
+    parts = ["\n".join(strings(body.get("system", ""), False)), json.dumps(body["tools"]), added(messages[:n])[0]]
+    ours = sum(tokens for tokens, _, _ in measure(parts)[1])
+    print(f"{name}: {charged} charged for {n} messages with system and tools, {ours} by o200k_base: {charged / ours:.3f}")
 
 
 def solve(rows):
@@ -156,6 +166,8 @@ def main():
     }
     for title, turns in sources.items():
         found += report(title, list(turns))
+    whole_request("claude-code-wire_lemmy-request-32", "messages")
+    whole_request("openhands_astropy__astropy-14182", "chat")
     whole_sessions("codex_binary-size-log")
     factor, framing = solve(found)
     print(f"all claude turns together: {len(found)} turns, factor {factor:.3f} + {framing:.0f} a block")

@@ -58,18 +58,18 @@ fn measure(bencher: Bencher, mut work: impl FnMut(&[String]) -> u64) {
     bencher.counter(BytesCount::new(bytes)).bench_local(|| work(&blocks));
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 40)]
 fn a_tokenizer_crate_alone(bencher: Bencher) {
     let tokenizer = tiktoken::get_encoding("o200k_base").expect("the vocabulary");
     measure(bencher, |blocks| blocks.iter().map(|text| tokenizer.count(text) as u64).sum());
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 40)]
 fn b_count(bencher: Bencher) {
     measure(bencher, |blocks| blocks.iter().map(|text| COUNTER.count(text).number()).sum());
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 40)]
 fn c_count_what_is_known(bencher: Bencher) {
     let mut known = Known::default();
     measure(bencher, |blocks| {
@@ -79,7 +79,7 @@ fn c_count_what_is_known(bencher: Bencher) {
     });
 }
 
-#[divan::bench]
+#[divan::bench(sample_count = 40)]
 fn d_estimate(bencher: Bencher) {
     measure(bencher, |blocks| blocks.iter().map(|text| estimate(text).number()).sum());
 }

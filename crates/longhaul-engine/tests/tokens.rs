@@ -6,6 +6,7 @@ use longhaul_engine::tokens::{Vocabulary, estimate};
 use serde_json::Value;
 
 /// The folder of shared data; a test that needs it says so and passes where it is not set.
+#[allow(clippy::print_stderr, reason = "a skipped test says so")]
 fn shared(test: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("LONGHAUL_SHARED").map(PathBuf::from);
     if folder.is_none() {

@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_size_is_read_off_each_format() {
-        let lossless = (1_919u32 | 1_079 << 14).to_le_bytes();
+        let lossless = ((1_080u32 - 1) * 0x4000 + 1_920 - 1).to_le_bytes();
         let cases = [
             ("png", png(1_920, 1_080)),
             ("gif", b"GIF89a\x80\x07\x38\x04\xf7".to_vec()),
