@@ -5,6 +5,7 @@
 pub mod dialect;
 pub mod json;
 pub mod known;
+pub mod meter;
 pub mod models;
 pub mod policy;
 pub mod rewrite;

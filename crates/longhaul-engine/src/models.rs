@@ -16,6 +16,9 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::tokens::images::ImageCost;
+use crate::tokens::{Counter, Factor, Vocabulary};
+
 /// One model, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Model {
@@ -49,9 +52,9 @@ pub struct Facts {
     /// The longest reply, in tokens.
     pub max_output: usize,
     /// The vocabulary to count with: the model's own, or the nearest public one.
-    pub tokenizer: String,
+    pub tokenizer: Vocabulary,
     /// What a count with `tokenizer` is multiplied by.
-    pub factor: f64,
+    pub factor: Factor,
     /// How an image is counted.
     pub image_rule: ImageRule,
     /// How a prompt's prefix gets into the provider's cache.
@@ -86,6 +89,22 @@ pub enum ImageRule {
     Flat,
 }
 
+impl ImageRule {
+    /// The rule's numbers.
+    #[must_use]
+    pub fn cost(self) -> ImageCost {
+        match self {
+            Self::Area => ImageCost::default(),
+            Self::Tiles => ImageCost::Tiles { base: 85, per_tile: 170, tile: 512, long_edge: 2_048, short_edge: 768 },
+            Self::Patches => ImageCost::Patches { patch: 32, most: 1_536, millitokens: 1_000 },
+            Self::LargeTiles => {
+                ImageCost::Tiles { base: 0, per_tile: 258, tile: 768, long_edge: 3_072, short_edge: 3_072 }
+            }
+            Self::Flat => ImageCost::Flat { tokens: 1_600 },
+        }
+    }
+}
+
 /// How a prompt's prefix gets into the provider's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -106,8 +125,8 @@ impl Default for Facts {
             window: 128_000,
             input_limit: None,
             max_output: 8_192,
-            tokenizer: "o200k_base".to_owned(),
-            factor: 1.1,
+            tokenizer: Vocabulary::O200kBase,
+            factor: Factor::from_thousandths(1_100),
             image_rule: ImageRule::Flat,
             caching: Caching::None,
             cache_minimum: 1_024,
@@ -129,6 +148,12 @@ impl Facts {
 }
 
 impl Model {
+    /// How its texts are counted.
+    #[must_use]
+    pub fn counter(&self) -> Counter {
+        Counter { vocabulary: self.facts.tokenizer, factor: self.facts.factor }
+    }
+
     /// Whether nobody confirmed this fact (a field name of [`Facts`]).
     #[must_use]
     pub fn is_assumed(&self, fact: &str) -> bool {

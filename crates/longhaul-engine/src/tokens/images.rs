@@ -14,9 +14,8 @@ pub struct Size {
     pub height: u32,
 }
 
-/// How a family of models charges for an image. The numbers are data (`models.toml`).
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+/// How a family of models charges for an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageCost {
     /// One token for so many pixels, after shrinking to the longest edge; at most so many tokens.
     Area {
@@ -48,6 +47,11 @@ pub enum ImageCost {
         most: u32,
         /// Thousandths of a token for each patch.
         millitokens: u32,
+    },
+    /// The same for every image.
+    Flat {
+        /// So much.
+        tokens: u32,
     },
 }
 
@@ -82,6 +86,7 @@ impl ImageCost {
                 let kept = (patches(long) * patches(short)).min(f64::from(most));
                 (kept * f64::from(millitokens) / 1_000.0).ceil()
             }
+            Self::Flat { tokens } => f64::from(tokens),
         };
         Tokens((tokens as u64).max(1))
     }

@@ -1,0 +1,187 @@
+//! What a transcript costs in tokens, part by part, for one model.
+//!
+//! Words are counted by the model's tokenizer or the nearest one; what has no words (pictures, documents, sealed
+//! reasoning) by its size, and then the count is not called exact. Every message adds the few tokens of its framing.
+
+use serde::Serialize;
+
+use crate::known::{ContentKey, Known};
+use crate::models::Model;
+use crate::tokens::images::{self, ImageCost};
+use crate::tokens::{Counter, Tokens};
+use crate::transcript::{Block, BlockKind, Form, Seal, Transcript, UnitKind};
+
+/// What a message adds to its content: role, separators. OpenAI documents three to four for its chat format; nobody
+/// reports more than a few.
+pub const MESSAGE_FRAMING: Tokens = Tokens(4);
+
+/// Base64 of a document for which a page's worth of tokens is counted. A page of a PDF is 30 to 100 kB of it.
+const BASE64_A_PAGE: usize = 64 * 1024;
+const TOKENS_A_PAGE: u64 = 1_600;
+
+/// Sealed reasoning is base64 of some cipher text: three bytes in four characters, and about four bytes a token.
+const SEALED_BYTES_A_TOKEN: usize = 5;
+
+/// Measures blocks for one model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Meter {
+    /// How words are counted.
+    pub counter: Counter,
+    /// How images are.
+    pub images: ImageCost,
+}
+
+/// The tokens of a request by part. They add up to the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Parts {
+    /// The system prompt.
+    pub system: Tokens,
+    /// Tool definitions.
+    pub tools: Tokens,
+    /// What was said to the model.
+    pub user: Tokens,
+    /// What the model said.
+    pub assistant: Tokens,
+    /// What it thought.
+    pub reasoning: Tokens,
+    /// Tool calls.
+    pub calls: Tokens,
+    /// What came of them.
+    pub results: Tokens,
+    /// Pictures, documents and sound, wherever they stand.
+    pub images: Tokens,
+}
+
+impl Parts {
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> Tokens {
+        let Self { system, tools, user, assistant, reasoning, calls, results, images } = *self;
+        [system, tools, user, assistant, reasoning, calls, results, images].into_iter().sum()
+    }
+}
+
+/// Which part a block counts towards, if it has no kind that says so itself.
+#[derive(Clone, Copy)]
+enum Part {
+    System,
+    User,
+    Assistant,
+    Results,
+}
+
+impl Meter {
+    /// The meter for a model.
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
+        Self { counter: model.counter(), images: model.facts.image_rule.cost() }
+    }
+
+    /// The tokens of one block, framing apart.
+    pub fn block(&self, known: &mut Known, block: &Block<'_>) -> Tokens {
+        match block.kind {
+            BlockKind::Image(data) => {
+                let data = data.map(|span| &block.body[span.range()]);
+                self.images.tokens(data.and_then(images::size))
+            }
+            BlockKind::Document(data) if block.text.is_none() => pages(data.map_or(0, |span| span.len())),
+            BlockKind::Audio => pages(block.at.len()),
+            BlockKind::Reasoning(Seal::Sealed) if block.text.is_none() => {
+                Tokens((block.at.len() / SEALED_BYTES_A_TOKEN) as u64)
+            }
+            _ => self.words(known, block),
+        }
+    }
+
+    /// The words of a block; of one that is not understood, all of its JSON.
+    fn words(&self, known: &mut Known, block: &Block<'_>) -> Tokens {
+        let Some(text) = block.text else {
+            let raw = block.raw();
+            let json = ContentKey::of(Form::Json as u8, raw.as_bytes());
+            return known.count(self.counter, json, || raw);
+        };
+        let key = ContentKey::of(text.form as u8, block.body[text.at.range()].as_bytes());
+        known.count(self.counter, key, || block.text())
+    }
+
+    /// Whether every block's count is what the model's own tokenizer says.
+    #[must_use]
+    pub fn is_exact(&self, transcript: &Transcript<'_>) -> bool {
+        let has_words = |block: &Block<'_>| match block.kind {
+            BlockKind::Image(_) | BlockKind::Audio => false,
+            BlockKind::Document(_) | BlockKind::Reasoning(_) => block.text.is_some(),
+            _ => true,
+        };
+        self.counter.is_exact() && transcript.blocks().all(has_words)
+    }
+
+    /// The whole request by part.
+    pub fn parts(&self, known: &mut Known, transcript: &Transcript<'_>) -> Parts {
+        let mut parts = Parts::default();
+        let mut names = Vec::new();
+        let mut add = |part: Part, block: &Block<'_>, parts: &mut Parts| {
+            *slot(parts, part, block.kind) += self.block(known, block);
+        };
+        for block in &transcript.preamble {
+            add(Part::System, block, &mut parts);
+        }
+        for unit in &transcript.units {
+            match &unit.kind {
+                UnitKind::Prompt { blocks, .. } => blocks.iter().for_each(|b| add(Part::User, b, &mut parts)),
+                UnitKind::Checkpoint(block) | UnitKind::Opaque(block) => add(Part::User, block, &mut parts),
+                UnitKind::Step { reply, exchanges } => {
+                    reply.iter().for_each(|b| add(Part::Assistant, b, &mut parts));
+                    for exchange in exchanges {
+                        names.push(&*exchange.tool);
+                        exchange.call.iter().for_each(|b| add(Part::Assistant, b, &mut parts));
+                        exchange.results.iter().for_each(|b| add(Part::Results, b, &mut parts));
+                    }
+                }
+            }
+        }
+        for name in names {
+            let key = ContentKey::of(Form::String as u8, name.as_bytes());
+            parts.calls += known.count(self.counter, key, || name);
+        }
+        self.frame(transcript, &mut parts);
+        parts
+    }
+
+    /// Adds each message's framing to the part that it belongs to.
+    fn frame(&self, transcript: &Transcript<'_>, parts: &mut Parts) {
+        let mut left = transcript.message_count() as u64;
+        let mut add = |part: &mut Tokens, messages: usize| {
+            let messages = (messages as u64).min(left);
+            left -= messages;
+            *part += Tokens(MESSAGE_FRAMING.0 * messages);
+        };
+        for unit in &transcript.units {
+            match &unit.kind {
+                UnitKind::Step { exchanges, .. } => {
+                    let results = exchanges.iter().map(|e| e.answers.len()).sum::<usize>().min(unit.owns.len());
+                    add(&mut parts.results, results);
+                    add(&mut parts.assistant, unit.owns.len() - results);
+                }
+                _ => add(&mut parts.user, unit.owns.len()),
+            }
+        }
+        add(&mut parts.system, usize::MAX);
+    }
+}
+
+fn slot(parts: &mut Parts, part: Part, kind: BlockKind) -> &mut Tokens {
+    match (kind, part) {
+        (BlockKind::Image(_) | BlockKind::Document(_) | BlockKind::Audio, _) => &mut parts.images,
+        (BlockKind::Tool, _) => &mut parts.tools,
+        (BlockKind::Reasoning(_), _) => &mut parts.reasoning,
+        (BlockKind::Call, _) => &mut parts.calls,
+        (_, Part::System) => &mut parts.system,
+        (_, Part::User) => &mut parts.user,
+        (_, Part::Assistant) => &mut parts.assistant,
+        (_, Part::Results) => &mut parts.results,
+    }
+}
+
+fn pages(base64: usize) -> Tokens {
+    Tokens(TOKENS_A_PAGE * base64.div_ceil(BASE64_A_PAGE).max(1) as u64)
+}
