@@ -311,14 +311,14 @@ impl<'p, 'v> Matching<'p, 'v> {
 
     /// Whether a new text is an edit of the only text it stands for, rather than a summary of it.
     fn edits(&self, piece: &Piece, originals: &[Unit]) -> bool {
-        const TELLING: usize = 16;
+        const TELLING: usize = 8;
         let [original] = originals else { return false };
         let [p] = *original.pieces.as_slice() else { return false };
         let original = &self.pair.before.list[p];
         let (old, new) = (original.text.as_bytes(), piece.text.as_bytes());
         let shared = |a: &mut dyn Iterator<Item = (&u8, &u8)>| a.take_while(|(x, y)| x == y).count();
         let same = shared(&mut old.iter().zip(new)).max(shared(&mut old.iter().rev().zip(new.iter().rev())));
-        original.speaker == piece.speaker && same >= TELLING.min(old.len())
+        original.counts() && original.speaker == piece.speaker && same >= TELLING.min(old.len())
     }
 
     fn summary_stands_for_something(&self, summary: usize, findings: &mut Findings) {
