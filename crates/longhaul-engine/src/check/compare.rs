@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::align::{Unit, answers, kept, units};
 use super::pieces::{Kind, Piece, Pieces, Speaker, pieces};
 use super::rules::{A25, G1, G11, R4, V1, V2, V3, V5, V6, V8, V9, V10, X12};
-use super::{Findings, Request, Severity, Target, Violation, check_value, json, kind};
+use super::{At, Findings, Request, Severity, Target, Violation, check_value, json, kind};
 use crate::Dialect;
 
 /// What a rewrite of `before` into `after` broke; pointers are into `after`. Empty: it did what a rewrite may.
@@ -64,7 +64,7 @@ struct Pair<'v> {
     after: Pieces<'v>,
     before_units: Vec<Unit>,
     after_units: Vec<Unit>,
-    root: &'static str,
+    root: At,
 }
 
 impl<'v> Pair<'v> {
@@ -112,7 +112,7 @@ impl<'v> Pair<'v> {
         for (_, piece) in thinking().filter(|(_, piece)| !known.contains(&piece.exact)) {
             let message =
                 "this thinking is not in the original as it stands here: keep it byte for byte or drop it";
-            findings.report(&V8, &piece.at, message);
+            findings.report(&V8, piece.at, message);
         }
         if dialect != Dialect::Messages {
             return;
@@ -129,8 +129,8 @@ impl<'v> Pair<'v> {
                 "something before this thinking changed, which unbinds it and all that follow: drop them";
             let drops = before["thinking"]["block_binding"]["prefix_mismatch_behavior"] == "drop_block";
             match findings.target.binds_thinking {
-                Some(true) if drops => findings.report_as(Severity::Silent, &A25, &piece.at, message),
-                fact => findings.report_if(fact, &A25, &piece.at, message),
+                Some(true) if drops => findings.report_as(Severity::Silent, &A25, piece.at, message),
+                fact => findings.report_if(fact, &A25, piece.at, message),
             }
         }
     }
@@ -260,11 +260,11 @@ impl<'p, 'v> Matching<'p, 'v> {
                 self.summary = Some(p);
             } else {
                 let message = "this is not in the original as it stands here: only results, arguments and images may change";
-                findings.report(&V3, &piece.at, message);
+                findings.report(&V3, piece.at, message);
             }
         }
         let cut = missing.iter().filter(|piece| piece.kind != Kind::Image).count();
-        let at = &self.pair.after.list[unit.pieces[0]].at;
+        let at = self.pair.after.list[unit.pieces[0]].at;
         match unit.speaker {
             _ if cut == 0 => {}
             Speaker::Assistant => {
@@ -288,7 +288,7 @@ impl<'p, 'v> Matching<'p, 'v> {
         let [p] = *new else {
             if let Some(&p) = new.first() {
                 let message = "this message is not in the original: only one summary may be added";
-                findings.report(&V3, &self.pair.after.list[p].at, message);
+                findings.report(&V3, self.pair.after.list[p].at, message);
             }
             return;
         };
@@ -303,9 +303,9 @@ impl<'p, 'v> Matching<'p, 'v> {
         let no_calls = self.pair.before.list.iter().all(|piece| piece.kind != Kind::Call);
         let message = "this message is not in the original as it stands here: only one summary may be added";
         if no_calls && unit.speaker == Speaker::User && piece.kind == Kind::Prose {
-            findings.report_as(Severity::Warning, &V3, &piece.at, message);
+            findings.report_as(Severity::Warning, &V3, piece.at, message);
         } else {
-            findings.report(&V3, &piece.at, message);
+            findings.report(&V3, piece.at, message);
         }
     }
 
@@ -325,12 +325,12 @@ impl<'p, 'v> Matching<'p, 'v> {
         let kept: usize = self.kept.iter().flatten().map(|&u| self.pair.before_units[u].pieces.len()).sum();
         let thinking = self.pair.before.list.iter().filter(|piece| !piece.counts()).count();
         if kept + self.claimed.len() + thinking >= self.pair.before.list.len() {
-            let at = &self.pair.after.list[summary].at;
+            let at = self.pair.after.list[summary].at;
             findings.report(&V3, at, "a message was added although none was removed: leave it out");
         }
         let text = self.pair.after.list[summary].text;
         if text.lines().any(imitates_a_call) {
-            let at = &self.pair.after.list[summary].at;
+            let at = self.pair.after.list[summary].at;
             findings.report(
                 &G11,
                 at,
@@ -345,7 +345,7 @@ impl<'p, 'v> Matching<'p, 'v> {
             |list: &[Piece], unit: &Unit| unit.pieces.iter().any(|&p| list[p].kind == Kind::Thinking);
         let (old, new) = (&self.pair.before_units[original], &self.pair.after_units[unit]);
         if thinks(&self.pair.before.list, old) && !thinks(&self.pair.after.list, new) {
-            let at = &self.pair.after.list[new.pieces[0]].at;
+            let at = self.pair.after.list[new.pieces[0]].at;
             findings.report(&X12, at, "this reply lost its reasoning, which the host passes on");
         }
     }
@@ -393,7 +393,7 @@ fn refused(
     };
     let had: HashSet<&str> = found(before).iter().map(|violation| violation.rule).collect();
     let place = summary.map(|p| pair.after.list[p].message);
-    let pointers = place.map(|i| [i, i + 1].map(|i| format!("{}/{i}", pair.root)));
+    let pointers = place.map(|i| [i, i + 1].map(|i| String::from(pair.root / i)));
     for violation in found(after).into_iter().filter(|v| !had.contains(v.rule)) {
         let Violation { rule, severity, at, message } = violation;
         let at_summary = pointers.iter().flatten().any(|pointer| {

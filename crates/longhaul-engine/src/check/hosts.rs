@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::rules::{B2, B7, B10, Ge10, Ge12, X3, X4, X6, X7, X8, X10, X11, X13};
-use super::{Findings, Request, is_word, kind, list, quoted, role};
+use super::{At, Findings, Request, is_word, kind, list, quoted, role};
 
 pub(super) fn check_chat(request: &Request, findings: &mut Findings) {
     alternation(request, findings);
@@ -14,23 +14,23 @@ pub(super) fn check_chat(request: &Request, findings: &mut Findings) {
     for (i, message) in request.messages.iter().enumerate() {
         let at = request.at(i);
         if role(message) == "assistant" {
-            assistant_fields(message, &at, findings);
+            assistant_fields(message, at, findings);
         }
         if message["content"] == ""
             && list(&message["tool_calls"]).next().is_none()
             && role(message) != "tool"
         {
-            findings.report(&X4, format!("{at}/content"), "the content is empty: leave the message out");
+            findings.report(&X4, at / "content", "the content is empty: leave the message out");
         }
         for (c, call) in list(&message["tool_calls"]) {
-            gemini_name(&call["function"]["name"], format!("{at}/tool_calls/{c}/function/name"), findings);
+            gemini_name(&call["function"]["name"], at / "tool_calls" / c / "function" / "name", findings);
         }
     }
     for (t, tool) in request.tools() {
-        gemini_name(&tool["function"]["name"], format!("/tools/{t}/function/name"), findings);
+        gemini_name(&tool["function"]["name"], At::BODY / "tools" / t / "function" / "name", findings);
         if tool.get("function").is_some_and(|f| !f["parameters"].is_object()) {
             let message = "this function has no `parameters`: send an empty object schema";
-            findings.report(&X4, format!("/tools/{t}/function"), message);
+            findings.report(&X4, At::BODY / "tools" / t / "function", message);
         }
     }
 }
@@ -47,16 +47,16 @@ pub(super) fn check_messages(request: &Request, findings: &mut Findings) {
         let at = request.at(i);
         let results = list(&message["content"]).filter(|(_, b)| kind(b) == "tool_result").count();
         if results > 0 && results < list(&message["content"]).count() {
-            findings.report(&X3, &at, "something stands beside the results: send it in a message of its own");
+            findings.report(&X3, at, "something stands beside the results: send it in a message of its own");
         }
         for (b, block) in list(&message["content"]) {
-            let at = format!("{at}/content/{b}");
+            let at = at / "content" / b;
             if kind(block) == "tool_result" && block["is_error"] == true && is_empty(&block["content"]) {
-                findings.report(&B7, &at, "a failed result has no content: say what failed");
+                findings.report(&B7, at, "a failed result has no content: say what failed");
             }
             for field in ["id", "tool_use_id"] {
                 if block[field].as_str().is_some_and(|id| id.len() > 64) {
-                    findings.report(&B10, format!("{at}/{field}"), "this id is longer than 64 characters");
+                    findings.report(&B10, at / field, "this id is longer than 64 characters");
                 }
             }
         }
@@ -161,27 +161,23 @@ fn thought_signatures(request: &Request, findings: &mut Findings) {
         let call = &message["tool_calls"][0];
         if call.is_object() && !call["extra_content"]["google"]["thought_signature"].is_string() {
             let message = "the first call of this step lost its `thought_signature`: keep it as it came";
-            findings.report(&Ge12, format!("{}/tool_calls/0", request.at(i)), message);
+            findings.report(&Ge12, request.at(i) / "tool_calls" / "0", message);
         }
     }
 }
 
-fn assistant_fields(message: &Value, at: &str, findings: &mut Findings) {
+fn assistant_fields(message: &Value, at: At, findings: &mut Findings) {
     if message.get("content") == Some(&Value::Null) && list(&message["tool_calls"]).next().is_some() {
-        findings.report(&X11, format!("{at}/content"), "content is null: leave the key out");
+        findings.report(&X11, at / "content", "content is null: leave the key out");
     }
     for field in ["reasoning", "reasoning_content"] {
         if !message[field].is_null() {
-            findings.report(
-                &X13,
-                format!("{at}/{field}"),
-                format!("the field `{field}` may be refused: leave it out"),
-            );
+            findings.report(&X13, at / field, format!("the field `{field}` may be refused: leave it out"));
         }
     }
 }
 
-fn gemini_name(name: &Value, at: String, findings: &mut Findings) {
+fn gemini_name(name: &Value, at: At, findings: &mut Findings) {
     let Some(name) = name.as_str() else { return };
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if !starts_well || !is_word(name, "_.:-", 1, 64) {

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 use super::rules::G1;
@@ -31,10 +32,10 @@ pub(super) fn read(body: &str, findings: &mut Findings) -> Option<Value> {
         mended = without(text, &lone);
         &mended
     };
-    let mut reader = Reader { path: Vec::new(), twice: Vec::new() };
+    let mut twice = Vec::new();
     let mut json = serde_json::Deserializer::from_str(text);
-    let value = Seed(&mut reader).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
-    for at in reader.twice {
+    let value = Seed(&mut twice).deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    for at in twice {
         let message = "this key stands twice in its object and readers differ on which counts: remove one";
         findings.report_as(Severity::Warning, &G1, at, message);
     }
@@ -161,18 +162,20 @@ fn string_end(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// Builds a value and notes every key that its object already had.
-struct Reader {
-    path: Vec<Step>,
-    twice: Vec<String>,
-}
-
-struct Seed<'r>(&'r mut Reader);
+/// Builds a value and notes the pointer of every key that its object already had.
+struct Seed<'r>(&'r mut Vec<String>);
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = Value;
     fn deserialize<D: serde::Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
         json.deserialize_any(self)
+    }
+}
+
+/// Puts a step in front of the pointers that were noted below it, which are none for almost every value.
+fn prefix(twice: &mut [String], step: &Step) {
+    for pointer in twice {
+        pointer.insert_str(0, &self::pointer(std::slice::from_ref(step)));
     }
 }
 
@@ -205,29 +208,36 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let reader = self.0;
+        let twice = self.0;
         let mut list = Vec::new();
-        reader.path.push(Step::Index(0));
-        while let Some(item) = items.next_element_seed(Seed(reader))? {
-            list.push(item);
-            if let Some(Step::Index(index)) = reader.path.last_mut() {
-                *index += 1;
+        let mut noted = twice.len();
+        while let Some(item) = items.next_element_seed(Seed(twice))? {
+            if twice.len() > noted {
+                prefix(&mut twice[noted..], &Step::Index(list.len()));
+                noted = twice.len();
             }
+            list.push(item);
         }
-        reader.path.pop();
         Ok(Value::Array(list))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let reader = self.0;
+        let twice = self.0;
         let mut map = Map::new();
+        let mut noted = twice.len();
         while let Some(key) = entries.next_key::<String>()? {
-            reader.path.push(Step::Key(key.clone()));
-            let value = entries.next_value_seed(Seed(reader))?;
-            if map.insert(key, value).is_some() {
-                reader.twice.push(pointer(&reader.path));
+            let value = entries.next_value_seed(Seed(twice))?;
+            if twice.len() > noted {
+                prefix(&mut twice[noted..], &Step::Key(key.clone()));
             }
-            reader.path.pop();
+            match map.entry(key) {
+                Entry::Vacant(entry) => drop(entry.insert(value)),
+                Entry::Occupied(mut entry) => {
+                    twice.push(pointer(&[Step::Key(entry.key().clone())]));
+                    entry.insert(value);
+                }
+            }
+            noted = twice.len();
         }
         Ok(Value::Object(map))
     }

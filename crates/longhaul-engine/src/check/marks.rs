@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::rules::{A27, A28, A29, A30};
-use super::{Findings, Request, kind, list};
+use super::{At, Findings, Request, kind, list};
 
 const MOST_MARKS: usize = 4;
 
 /// One `cache_control`, with the element that carries it.
 struct Mark<'v> {
-    at: String,
+    at: At,
     control: &'v Value,
     holder: &'v Value,
 }
@@ -18,7 +18,7 @@ pub(super) fn check(request: &Request, findings: &mut Findings) {
     let marks = marks(request);
     if let Some(fifth) = marks.get(MOST_MARKS) {
         let message = format!("there are {} cache marks: at most 4 are taken", marks.len());
-        findings.report(&A27, &fifth.at, message);
+        findings.report(&A27, fifth.at, message);
     }
     let mut short = false;
     for mark in &marks {
@@ -26,7 +26,7 @@ pub(super) fn check(request: &Request, findings: &mut Findings) {
         if long && short {
             findings.report(
                 &A28,
-                &mark.at,
+                mark.at,
                 "a 1h cache mark comes after a 5m one: give the earlier ones 1h too",
             );
         }
@@ -38,48 +38,48 @@ pub(super) fn check(request: &Request, findings: &mut Findings) {
 
 fn marks<'v>(request: &Request<'v>) -> Vec<Mark<'v>> {
     let mut marks = Vec::new();
-    let mut note = |at: String, holder: &'v Value| {
+    let mut note = |at: At, holder: &'v Value| {
         if let Some(control) = holder.get("cache_control").filter(|control| !control.is_null()) {
-            marks.push(Mark { at: format!("{at}/cache_control"), control, holder });
+            marks.push(Mark { at: at / "cache_control", control, holder });
         }
     };
     for (t, tool) in request.tools() {
-        note(format!("/tools/{t}"), tool);
+        note(At::BODY / "tools" / t, tool);
     }
     for (s, block) in list(&request.envelope["system"]) {
-        note(format!("/system/{s}"), block);
+        note(At::BODY / "system" / s, block);
     }
     for (i, message) in request.messages.iter().enumerate() {
         for (b, block) in list(&message["content"]) {
-            let at = format!("{}/content/{b}", request.at(i));
+            let at = request.at(i) / "content" / b;
             for (p, part) in list(&block["content"]).filter(|_| kind(block) == "tool_result") {
-                note(format!("{at}/content/{p}"), part);
+                note(at / "content" / p, part);
             }
             note(at, block);
         }
     }
-    note(String::new(), request.envelope);
+    note(At::BODY, request.envelope);
     marks
 }
 
 fn placement(mark: &Mark, findings: &mut Findings) {
     let blank = mark.holder["text"].as_str().is_some_and(|text| text.trim().is_empty());
     if kind(mark.holder) == "text" && blank {
-        findings.report(&A29, &mark.at, "a cache mark stands on empty text: move it to a block with text");
+        findings.report(&A29, mark.at, "a cache mark stands on empty text: move it to a block with text");
     }
     if ["thinking", "redacted_thinking"].contains(&kind(mark.holder)) {
         findings.report(
             &A30,
-            &mark.at,
+            mark.at,
             "a cache mark stands on thinking: move it to the block before or after",
         );
     }
     if kind(mark.control) != "ephemeral" {
-        findings.report(&A30, format!("{}/type", mark.at), "the type of a cache mark must be `ephemeral`");
+        findings.report(&A30, mark.at / "type", "the type of a cache mark must be `ephemeral`");
     }
     let ttl = &mark.control["ttl"];
     if !(ttl.is_null() || *ttl == "5m" || *ttl == "1h") {
-        findings.report(&A30, format!("{}/ttl", mark.at), "the ttl of a cache mark must be `5m` or `1h`");
+        findings.report(&A30, mark.at / "ttl", "the ttl of a cache mark must be `5m` or `1h`");
     }
 }
 
@@ -90,7 +90,7 @@ fn strays(request: &Request, findings: &mut Findings) {
         if !message["cache_control"].is_null() {
             findings.report(
                 &A30,
-                format!("{at}/cache_control"),
+                at / "cache_control",
                 "a cache mark stands on a message: put it on a block",
             );
         }
@@ -98,7 +98,7 @@ fn strays(request: &Request, findings: &mut Findings) {
             for (c, _) in
                 list(&block["citations"]).filter(|(_, citation)| !citation["cache_control"].is_null())
             {
-                let at = format!("{at}/content/{b}/citations/{c}/cache_control");
+                let at = at / "content" / b / "citations" / c / "cache_control";
                 findings.report(&A30, at, "a cache mark stands on a citation: put it on the block");
             }
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::rules::{A36, A37, A38};
-use super::{Findings, Request, kind, list};
+use super::{At, Findings, Request, kind, list};
 
 const LARGEST_IMAGE: usize = 5_242_880;
 const MANY_IMAGES: usize = 20;
@@ -14,12 +14,12 @@ const HEADER_BYTES: usize = 128 * 1024;
 
 /// A36 to A38, over every image and document of a Messages body, those inside results included.
 pub(super) fn check(request: &Request, findings: &mut Findings) {
-    let mut images: Vec<(String, &Value)> = Vec::new();
+    let mut images: Vec<(At, &Value)> = Vec::new();
     for (i, message) in request.messages.iter().enumerate() {
         for (b, block) in list(&message["content"]) {
-            let at = format!("{}/content/{b}", request.at(i));
+            let at = request.at(i) / "content" / b;
             let inner = list(&block["content"]).filter(|_| kind(block) == "tool_result");
-            let inner = inner.map(|(p, part)| (format!("{at}/content/{p}"), part)).collect::<Vec<_>>();
+            let inner = inner.map(|(p, part)| (at / "content" / p, part)).collect::<Vec<_>>();
             for (at, block) in inner.into_iter().chain([(at, block)]) {
                 match kind(block) {
                     "image" => images.push((at, &block["source"])),
@@ -36,7 +36,7 @@ pub(super) fn check(request: &Request, findings: &mut Findings) {
         if bytes > LARGEST_IMAGE {
             findings.report(
                 &A36,
-                &at,
+                at,
                 format!("the image has {bytes} bytes, more than 5 MB: make it smaller"),
             );
         }
@@ -50,7 +50,7 @@ pub(super) fn check(request: &Request, findings: &mut Findings) {
     }
 }
 
-fn document(source: &Value, at: String, findings: &mut Findings) {
+fn document(source: &Value, at: At, findings: &mut Findings) {
     let is_pdf = kind(source) == "base64" && source["media_type"] == "application/pdf";
     if is_pdf
         && source["data"].as_str().is_some_and(|data| !decoded(data, 1_024).windows(5).any(|w| w == b"%PDF-"))

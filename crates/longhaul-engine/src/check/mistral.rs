@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::rules::{M1, M2, M3, M4, M5, M6, M7, M8, M9};
-use super::{Findings, Request, is_word, kind, list, quoted, role};
+use super::{At, Findings, Request, is_word, kind, list, quoted, role};
 
 pub(super) fn check(request: &Request, findings: &mut Findings) {
     if !findings.target.host.lists(M1.number) {
@@ -16,12 +16,12 @@ pub(super) fn check(request: &Request, findings: &mut Findings) {
     pairing(request, findings);
     for (i, message) in request.messages.iter().enumerate() {
         let at = request.at(i);
-        ids(message, &at, findings);
-        names(message, &at, findings);
-        content(message, &at, findings);
+        ids(message, at, findings);
+        names(message, at, findings);
+        content(message, at, findings);
     }
     for (t, tool) in request.tools() {
-        name(&tool["function"]["name"], format!("/tools/{t}/function/name"), findings);
+        name(&tool["function"]["name"], At::BODY / "tools" / t / "function" / "name", findings);
     }
 }
 
@@ -60,7 +60,7 @@ fn tail(request: &Request, findings: &mut Findings) {
         if role(message) == "assistant" && message["prefix"] == true {
             findings.report(
                 &M4,
-                format!("{}/prefix", request.at(i)),
+                request.at(i) / "prefix",
                 "`prefix` is for the last message only: remove it",
             );
         }
@@ -92,7 +92,7 @@ fn pairing(request: &Request, findings: &mut Findings) {
                 for (c, call) in list(&message["tool_calls"]) {
                     let id = call["id"].as_str().unwrap_or_default();
                     if open.insert(id, false).is_some() {
-                        let at = format!("{}/tool_calls/{c}", request.at(i));
+                        let at = request.at(i) / "tool_calls" / c;
                         findings.report(
                             &M5,
                             at,
@@ -115,12 +115,10 @@ fn close(request: &Request, open: &mut HashMap<&str, bool>, opened_at: usize, fi
     }
 }
 
-fn ids(message: &Value, at: &str, findings: &mut Findings) {
+fn ids(message: &Value, at: At, findings: &mut Findings) {
     let Some(shape) = findings.target.host.call_id() else { return };
-    let of_calls =
-        list(&message["tool_calls"]).map(|(c, call)| (format!("{at}/tool_calls/{c}/id"), &call["id"]));
-    let of_result =
-        (role(message) == "tool").then(|| (format!("{at}/tool_call_id"), &message["tool_call_id"]));
+    let of_calls = list(&message["tool_calls"]).map(|(c, call)| (at / "tool_calls" / c / "id", &call["id"]));
+    let of_result = (role(message) == "tool").then(|| (at / "tool_call_id", &message["tool_call_id"]));
     for (at, id) in of_calls.chain(of_result) {
         let id = id.as_str().unwrap_or_default();
         if !is_word(id, &shape.extra, shape.min, shape.max) {
@@ -131,16 +129,16 @@ fn ids(message: &Value, at: &str, findings: &mut Findings) {
     }
 }
 
-fn names(message: &Value, at: &str, findings: &mut Findings) {
+fn names(message: &Value, at: At, findings: &mut Findings) {
     for (c, call) in list(&message["tool_calls"]) {
-        name(&call["function"]["name"], format!("{at}/tool_calls/{c}/function/name"), findings);
+        name(&call["function"]["name"], at / "tool_calls" / c / "function" / "name", findings);
     }
     if role(message) == "tool" && !message["name"].is_null() {
-        name(&message["name"], format!("{at}/name"), findings);
+        name(&message["name"], at / "name", findings);
     }
 }
 
-fn name(name: &Value, at: String, findings: &mut Findings) {
+fn name(name: &Value, at: At, findings: &mut Findings) {
     let name = name.as_str().unwrap_or_default();
     if !is_word(name, "_-", 1, 64) {
         let message =
@@ -149,28 +147,28 @@ fn name(name: &Value, at: String, findings: &mut Findings) {
     }
 }
 
-fn content(message: &Value, at: &str, findings: &mut Findings) {
+fn content(message: &Value, at: At, findings: &mut Findings) {
     let content = &message["content"];
-    let at = format!("{at}/content");
+    let at = at / "content";
     match role(message) {
         "system" if content.is_null() => findings.report(&M9, at, "a system message needs content"),
         "assistant" => {
             let says = content.as_str().is_some_and(|t| !t.is_empty()) || list(content).next().is_some();
             if !says && list(&message["tool_calls"]).next().is_none() {
-                findings.report(&M8, &at, "an assistant message needs content or calls: remove it");
+                findings.report(&M8, at, "an assistant message needs content or calls: remove it");
             }
-            chunks(content, &at, &["text", "thinking"], findings);
+            chunks(content, at, &["text", "thinking"], findings);
         }
-        "tool" => chunks(content, &at, &["text"], findings),
+        "tool" => chunks(content, at, &["text"], findings),
         _ => {}
     }
 }
 
-fn chunks(content: &Value, at: &str, allowed: &[&str], findings: &mut Findings) {
+fn chunks(content: &Value, at: At, allowed: &[&str], findings: &mut Findings) {
     for (p, part) in list(content) {
         if !allowed.contains(&kind(part)) {
             let message = format!("a part of type {} may not stand here: send text", quoted(kind(part)));
-            findings.report(&M9, format!("{at}/{p}"), message);
+            findings.report(&M9, at / p, message);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! values and share nothing with the parser or the passes but [`Dialect`], so that they can judge them.
 //!
 //! ```text
+//! place.rs       where in the body
 //! json.rs        text → value, and what is wrong with the text itself (G1)
 //! rules.rs       every rule: number, severity, scope, meaning; and the numbers that cannot be seen in a body
 //! target.rs      who receives the body; hosts.toml says which host enforces what
@@ -44,6 +45,7 @@ mod messages;
 mod mistral;
 mod pairing;
 mod pieces;
+mod place;
 mod responses;
 mod rules;
 mod target;
@@ -52,6 +54,8 @@ mod thinking;
 use serde_json::Value;
 
 use crate::Dialect;
+
+use place::At;
 
 pub use compare::{compare, repeated};
 pub use rules::{NOT_CHECKED, RULES, Rule, Scope};
@@ -118,28 +122,27 @@ struct Request<'v> {
     /// Whether the fields beside the messages are known.
     bare: bool,
     messages: &'v [Value],
-    /// The JSON pointer of the list of messages.
-    root: &'static str,
+    /// Where the list of messages is.
+    root: At,
     bytes: usize,
 }
 
 impl<'v> Request<'v> {
     fn of(value: &'v Value, bytes: usize, dialect: Dialect) -> Option<Self> {
-        let (key, root) =
-            if dialect == Dialect::Responses { ("input", "/input") } else { ("messages", "/messages") };
+        let key = if dialect == Dialect::Responses { "input" } else { "messages" };
         if let Some(messages) = value.as_array() {
-            return Some(Self { envelope: &Value::Null, bare: true, messages, root: "", bytes });
+            return Some(Self { envelope: &Value::Null, bare: true, messages, root: At::BODY, bytes });
         }
         let messages = match value.get(key)? {
             Value::Array(messages) => messages.as_slice(),
             Value::String(_) if dialect == Dialect::Responses => &[],
             _ => return None,
         };
-        Some(Self { envelope: value, bare: false, messages, root, bytes })
+        Some(Self { envelope: value, bare: false, messages, root: At::BODY / key, bytes })
     }
 
-    fn at(&self, message: usize) -> String {
-        format!("{}/{message}", self.root)
+    fn at(&self, message: usize) -> At {
+        self.root / message
     }
 
     fn last(&self) -> Option<(usize, &'v Value)> {

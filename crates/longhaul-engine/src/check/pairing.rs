@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::rules::{A1, A2, A3, A4, A5, A6, A7, A8, A9, A10, A11};
-use super::{Findings, Request, Severity, is_word, kind, list, quoted, role};
+use super::{At, Findings, Request, Severity, is_word, kind, list, quoted, role};
 
 const LONGEST_NAME: usize = 128;
 
@@ -54,8 +54,8 @@ fn blocks<'v>(
         .filter(move |(_, _, block)| kind(block) == wanted)
 }
 
-fn at(request: &Request, message: usize, block: usize) -> String {
-    format!("{}/content/{block}", request.at(message))
+fn at(request: &Request, message: usize, block: usize) -> At {
+    request.at(message) / "content" / block
 }
 
 /// A1: every call of an assistant turn has its result in the user turn behind it.
@@ -205,31 +205,31 @@ fn ids_and_names(request: &Request, findings: &mut Findings) {
             if !is_word(id, "_-", 1, usize::MAX) {
                 let message =
                     format!("the id {} has other characters than letters, digits, `_` and `-`", quoted(id));
-                findings.report(&A9, format!("{at}/{field}"), message);
+                findings.report(&A9, at / field, message);
             }
             if is_call {
                 if !seen.insert(id) {
                     let message =
                         format!("the id {} was used by an earlier call: make them differ", quoted(id));
-                    findings.report(&A4, format!("{at}/id"), message);
+                    findings.report(&A4, at / "id", message);
                 }
-                call_shape(block, &at, findings);
+                call_shape(block, at, findings);
             }
         }
     }
     for (t, tool) in request.tools() {
-        name(&tool["name"], format!("/tools/{t}/name"), findings);
+        name(&tool["name"], At::BODY / "tools" / t / "name", findings);
     }
 }
 
-fn call_shape(call: &Value, at: &str, findings: &mut Findings) {
+fn call_shape(call: &Value, at: At, findings: &mut Findings) {
     if !call["input"].is_object() {
-        findings.report(&A11, format!("{at}/input"), "`input` is not an object: send `{}` for none");
+        findings.report(&A11, at / "input", "`input` is not an object: send `{}` for none");
     }
-    name(&call["name"], format!("{at}/name"), findings);
+    name(&call["name"], at / "name", findings);
 }
 
-fn name(name: &Value, at: String, findings: &mut Findings) {
+fn name(name: &Value, at: At, findings: &mut Findings) {
     let Some(name) = name.as_str() else { return };
     if !is_word(name, "_-", 1, LONGEST_NAME) {
         let message = format!("the tool name {} is not 1 to 128 letters, digits, `_` or `-`", quoted(name));

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hasher};
 use serde_json::{Map, Value};
 
 use super::responses::{is_call, is_output, item_kind};
-use super::{Request, kind, list, role};
+use super::{At, Request, kind, list, role};
 use crate::Dialect;
 
 /// Who said it, as far as a rewrite cares. Results belong to the user's side in every dialect.
@@ -33,7 +33,7 @@ pub(super) struct Piece<'v> {
     pub(super) kind: Kind,
     /// The index of its message or item.
     pub(super) message: usize,
-    pub(super) at: String,
+    pub(super) at: At,
     /// The call that a call or result is about.
     pub(super) id: &'v str,
     pub(super) text: &'v str,
@@ -62,7 +62,7 @@ const CACHE_MARKS: [&str; 2] = ["cache_control", "prompt_cache_breakpoint"];
 /// Takes a body apart; whatever is not understood becomes a piece of its own, to be kept as it is.
 pub(super) fn pieces<'v>(request: &Request<'v>, dialect: Dialect) -> Pieces<'v> {
     let envelope = request.envelope;
-    let mut collector = Collector { list: Vec::new(), message: 0, at: String::new() };
+    let mut collector = Collector { list: Vec::new(), message: 0, at: At::BODY };
     let leading = match dialect {
         Dialect::Messages => 0,
         _ => request.messages.iter().take_while(|m| ["system", "developer"].contains(&role(m))).count(),
@@ -74,8 +74,7 @@ pub(super) fn pieces<'v>(request: &Request<'v>, dialect: Dialect) -> Pieces<'v> 
         add_text(&message["content"], &mut system);
     }
     if let Some(text) = envelope["input"].as_str().filter(|_| dialect == Dialect::Responses) {
-        collector.at = "/input".into();
-        collector.prose(Speaker::User, text, empty(), "");
+        collector.prose(Speaker::User, text, empty(), At::BODY / "input");
     }
     for (i, message) in request.messages.iter().enumerate().skip(leading) {
         (collector.message, collector.at) = (i, request.at(i));
@@ -108,17 +107,17 @@ fn add_text(content: &Value, text: &mut String) {
 struct Collector<'v> {
     list: Vec<Piece<'v>>,
     message: usize,
-    at: String,
+    at: At,
 }
 
 impl<'v> Collector<'v> {
-    fn push(&mut self, speaker: Speaker, kind: Kind, below: &str, id: &'v str, hashes: (u64, u64)) {
+    fn push(&mut self, speaker: Speaker, kind: Kind, at: At, id: &'v str, hashes: (u64, u64)) {
         let salt = |hash| mix(&[speaker as u64, kind as u64, hash]);
         self.list.push(Piece {
             speaker,
             kind,
             message: self.message,
-            at: format!("{}{below}", self.at),
+            at,
             id,
             text: "",
             skeleton: salt(hashes.0),
@@ -126,21 +125,21 @@ impl<'v> Collector<'v> {
         });
     }
 
-    fn prose(&mut self, speaker: Speaker, text: &'v str, block: &Map<String, Value>, below: &str) {
+    fn prose(&mut self, speaker: Speaker, text: &'v str, block: &Map<String, Value>, at: At) {
         let hash = prose_hash(text, block);
-        self.push(speaker, Kind::Prose, below, "", (hash, hash));
+        self.push(speaker, Kind::Prose, at, "", (hash, hash));
         if let Some(piece) = self.list.last_mut() {
             piece.text = text;
         }
     }
 
-    fn whole(&mut self, speaker: Speaker, kind: Kind, value: &'v Value, below: &str) {
+    fn whole(&mut self, speaker: Speaker, kind: Kind, value: &'v Value, at: At) {
         let exact = hash(value, Strings::Exact);
-        self.push(speaker, kind, below, "", (exact, exact));
+        self.push(speaker, kind, at, "", (exact, exact));
     }
 
     /// A call: `parts` are the objects that describe it, `payload` what it was called with.
-    fn call(&mut self, parts: &[&'v Value], payload: &'v Value, id: &'v str, below: &str) {
+    fn call(&mut self, parts: &[&'v Value], payload: &'v Value, id: &'v str, at: At) {
         let frame = parts.iter().map(|part| object_hash(part, &["function", "arguments", "input", "action"]));
         let frame = mix(&frame.collect::<Vec<_>>());
         let parsed = payload.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
@@ -150,71 +149,66 @@ impl<'v> Collector<'v> {
             (None, other) => hash(other, Strings::Blank),
         };
         let hashes = (mix(&[frame, shape]), mix(&[frame, hash(payload, Strings::Exact)]));
-        self.push(Speaker::Assistant, Kind::Call, below, id, hashes);
+        self.push(Speaker::Assistant, Kind::Call, at, id, hashes);
     }
 
-    fn result(&mut self, speaker: Speaker, value: &'v Value, content: &'v Value, id: &'v str, below: &str) {
+    fn result(&mut self, speaker: Speaker, value: &'v Value, content: &'v Value, id: &'v str, at: At) {
         let frame = object_hash(value, &["content", "output"]);
-        self.push(speaker, Kind::Result, below, id, (frame, mix(&[frame, content_hash(content)])));
+        self.push(speaker, Kind::Result, at, id, (frame, mix(&[frame, content_hash(content)])));
     }
 
     fn chat(&mut self, message: &'v Value) {
         let speaker = speaker(message);
         if ["tool", "function"].contains(&role(message)) {
             let id = message["tool_call_id"].as_str().or(message["name"].as_str()).unwrap_or_default();
-            return self.result(Speaker::User, message, &message["content"], id, "");
+            return self.result(Speaker::User, message, &message["content"], id, self.at);
         }
         for field in ["reasoning_content", "reasoning", "reasoning_details"] {
             if !message[field].is_null() {
-                self.whole(speaker, Kind::Thinking, &message[field], &format!("/{field}"));
+                self.whole(speaker, Kind::Thinking, &message[field], self.at / field);
             }
         }
         self.content(speaker, &message["content"]);
         if let Some(refusal) = message["refusal"].as_str() {
-            self.prose(speaker, refusal, empty(), "/refusal");
+            self.prose(speaker, refusal, empty(), self.at / "refusal");
         }
         for (c, call) in list(&message["tool_calls"]) {
-            let (function, below) = (&call["function"], format!("/tool_calls/{c}"));
-            self.call(
-                &[call, function],
-                &function["arguments"],
-                call["id"].as_str().unwrap_or_default(),
-                &below,
-            );
+            let (function, at) = (&call["function"], self.at / "tool_calls" / c);
+            self.call(&[call, function], &function["arguments"], call["id"].as_str().unwrap_or_default(), at);
         }
         let legacy = &message["function_call"];
         if legacy.is_object() {
             let name = legacy["name"].as_str().unwrap_or_default();
-            self.call(&[legacy], &legacy["arguments"], name, "/function_call");
+            self.call(&[legacy], &legacy["arguments"], name, self.at / "function_call");
         }
     }
 
     /// The content of a message: a string, or blocks of any dialect.
     fn content(&mut self, speaker: Speaker, content: &'v Value) {
         if let Some(text) = content.as_str() {
-            return self.prose(speaker, text, empty(), "/content");
+            return self.prose(speaker, text, empty(), self.at / "content");
         }
         for (b, block) in list(content) {
-            let below = &format!("/content/{b}");
+            let at = self.at / "content" / b;
             let id = |field: &str| block[field].as_str().unwrap_or_default();
             match (kind(block), block["text"].as_str(), block.as_object()) {
                 ("text" | "input_text" | "output_text", Some(text), Some(map)) => {
-                    self.prose(speaker, text, map, below);
+                    self.prose(speaker, text, map, at);
                 }
                 ("image" | "image_url" | "input_image", ..) => {
                     let exact = hash(block, Strings::Exact);
-                    self.push(speaker, Kind::Image, below, "", (0, exact));
+                    self.push(speaker, Kind::Image, at, "", (0, exact));
                 }
                 ("thinking" | "redacted_thinking" | "compaction", ..) => {
-                    self.whole(speaker, Kind::Thinking, block, below);
+                    self.whole(speaker, Kind::Thinking, block, at);
                 }
                 ("tool_use" | "server_tool_use" | "mcp_tool_use", ..) => {
-                    self.call(&[block], &block["input"], id("id"), below);
+                    self.call(&[block], &block["input"], id("id"), at);
                 }
                 (kind, ..) if kind.ends_with("tool_result") => {
-                    self.result(speaker, block, &block["content"], id("tool_use_id"), below);
+                    self.result(speaker, block, &block["content"], id("tool_use_id"), at);
                 }
-                _ => self.whole(speaker, Kind::Other, block, below),
+                _ => self.whole(speaker, Kind::Other, block, at),
             }
         }
     }
@@ -223,15 +217,15 @@ impl<'v> Collector<'v> {
         let id = item["call_id"].as_str().unwrap_or_default();
         match item_kind(item) {
             "message" => self.content(speaker(item), &item["content"]),
-            "reasoning" | "compaction" => self.whole(Speaker::Assistant, Kind::Thinking, item, ""),
+            "reasoning" | "compaction" => self.whole(Speaker::Assistant, Kind::Thinking, item, self.at),
             _ if is_call(item) => {
                 let payload = ["arguments", "input", "action"].iter().map(|field| &item[*field]);
                 let payload = payload.into_iter().find(|value| !value.is_null()).unwrap_or(&Value::Null);
-                self.call(&[item], payload, id, "");
+                self.call(&[item], payload, id, self.at);
             }
-            _ if is_output(item) => self.result(Speaker::User, item, &item["output"], id, ""),
-            kind if kind.ends_with("_call") => self.whole(Speaker::Assistant, Kind::Other, item, ""),
-            _ => self.whole(Speaker::User, Kind::Other, item, ""),
+            _ if is_output(item) => self.result(Speaker::User, item, &item["output"], id, self.at),
+            kind if kind.ends_with("_call") => self.whole(Speaker::Assistant, Kind::Other, item, self.at),
+            _ => self.whole(Speaker::User, Kind::Other, item, self.at),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::chat::{arguments, ends_with_a_reply, says_json, string_length};
 use super::rules::{G1, G2, G3, R1, R2, R3, R5, R6, R7, R9, R10, R11, R12, R13, R14, R15, R16};
-use super::{Findings, Request, Severity, kind, list, media, quoted, role};
+use super::{At, Findings, Request, Severity, kind, list, media, quoted, role};
 
 const LONGEST_ID: usize = 64;
 
@@ -39,11 +39,11 @@ pub(super) fn check(request: &Request, findings: &mut Findings) {
             findings.report(&G1, at, "this is no item: send an object");
             continue;
         }
-        id(item, &at, &mut ids, findings);
-        message(item, &at, findings);
-        images(item, &at, findings);
+        id(item, at, &mut ids, findings);
+        message(item, at, findings);
+        images(item, at, findings);
         if kind(item) == "function_call" {
-            arguments(&item["arguments"], format!("{at}/arguments"), findings);
+            arguments(&item["arguments"], at / "arguments", findings);
         }
     }
     pairing(request, findings);
@@ -80,15 +80,15 @@ fn is_reply(item: &Value) -> bool {
     role(item) == "assistant" || kind(item) == "reasoning" || kind(item).ends_with("_call")
 }
 
-fn id<'v>(item: &'v Value, at: &str, ids: &mut HashSet<&'v str>, findings: &mut Findings) {
+fn id<'v>(item: &'v Value, at: At, ids: &mut HashSet<&'v str>, findings: &mut Findings) {
     if item["call_id"].as_str().is_some_and(|id| id.chars().count() > LONGEST_ID) {
         let message = "this call id is longer than 64 characters: shorten both ends alike";
-        findings.report_as(Severity::Warning, &R11, format!("{at}/call_id"), message);
+        findings.report_as(Severity::Warning, &R11, at / "call_id", message);
     }
     let Some(id) = item["id"].as_str() else { return };
-    let at = format!("{at}/id");
+    let at = at / "id";
     if id.chars().count() > LONGEST_ID {
-        findings.report(&R11, &at, "this id is longer than 64 characters: leave it out");
+        findings.report(&R11, at, "this id is longer than 64 characters: leave it out");
     }
     if kind(item) == "item_reference" {
         return;
@@ -96,7 +96,7 @@ fn id<'v>(item: &'v Value, at: &str, ids: &mut HashSet<&'v str>, findings: &mut 
     if !ids.insert(id) {
         findings.report(
             &R12,
-            &at,
+            at,
             format!("the id {} belongs to an earlier item: keep one of them", quoted(id)),
         );
     }
@@ -108,7 +108,7 @@ fn id<'v>(item: &'v Value, at: &str, ids: &mut HashSet<&'v str>, findings: &mut 
 }
 
 /// R13 and R14: roles and the parts they may hold.
-fn message(item: &Value, at: &str, findings: &mut Findings) {
+fn message(item: &Value, at: At, findings: &mut Findings) {
     if item_kind(item) != "message" {
         return;
     }
@@ -118,29 +118,29 @@ fn message(item: &Value, at: &str, findings: &mut Findings) {
         other => {
             let message =
                 format!("the role {} does not exist: use user, assistant, developer", quoted(other));
-            findings.report(&R14, format!("{at}/role"), message);
+            findings.report(&R14, at / "role", message);
             return;
         }
     };
     if role(item) == "system" {
-        findings.report(&R13, format!("{at}/role"), "system messages are refused here: use developer");
+        findings.report(&R13, at / "role", "system messages are refused here: use developer");
     }
     if let Some(text) = item["content"].as_str() {
-        string_length(text, format!("{at}/content"), findings);
+        string_length(text, at / "content", findings);
     }
     for (p, part) in list(&item["content"]) {
-        let at = format!("{at}/content/{p}");
+        let at = at / "content" / p;
         if !allowed.contains(&kind(part)) {
             let message =
                 format!("a part of type {} does not fit the role: use {}", quoted(kind(part)), allowed[0]);
-            findings.report(&R14, format!("{at}/type"), message);
+            findings.report(&R14, at / "type", message);
         }
-        string_length(part["text"].as_str().unwrap_or_default(), format!("{at}/text"), findings);
+        string_length(part["text"].as_str().unwrap_or_default(), at / "text", findings);
     }
 }
 
 /// R15: data URLs of images in messages and outputs.
-fn images(item: &Value, at: &str, findings: &mut Findings) {
+fn images(item: &Value, at: At, findings: &mut Findings) {
     for field in ["content", "output"] {
         for (p, part) in list(&item[field]) {
             let Some(rest) = part["image_url"].as_str().and_then(|url| url.strip_prefix("data:")) else {
@@ -150,7 +150,7 @@ fn images(item: &Value, at: &str, findings: &mut Findings) {
             if !data.is_some_and(|(_, data)| media::is_base64(data)) {
                 let message =
                     "this image is not whole base64 with an image type: remove it or restore its data";
-                findings.report(&R15, format!("{at}/{field}/{p}/image_url"), message);
+                findings.report(&R15, at / field / p / "image_url", message);
             }
         }
     }
@@ -167,7 +167,7 @@ fn pairing(request: &Request, findings: &mut Findings) {
                 Some((earlier, 0)) => unanswered(request, earlier, findings),
                 Some(_) => {
                     let message = format!("the call id {} was used by an earlier call", quoted(id));
-                    findings.report(&G3, format!("{}/call_id", request.at(i)), message);
+                    findings.report(&G3, request.at(i) / "call_id", message);
                 }
                 None => {}
             }
@@ -215,21 +215,17 @@ fn reasoning(request: &Request, findings: &mut Findings) {
     for (i, item) in request.messages.iter().enumerate().filter(|(_, item)| kind(item) == "reasoning") {
         let at = request.at(i);
         if !item["summary"].is_array() {
-            findings.report(&R6, &at, "this reasoning item has no `summary`: send an empty list");
+            findings.report(&R6, at, "this reasoning item has no `summary`: send an empty list");
         }
         if !stored && item["encrypted_content"].as_str().is_none_or(str::is_empty) {
             findings.report(
                 &R6,
-                &at,
+                at,
                 "with `store` false a reasoning item needs `encrypted_content`: remove it",
             );
         }
         if list(&item["content"]).next().is_some() {
-            findings.report(
-                &R7,
-                format!("{at}/content"),
-                "the content of a reasoning item must be empty on input",
-            );
+            findings.report(&R7, at / "content", "the content of a reasoning item must be empty on input");
         }
         if item["id"].is_null() {
             continue;

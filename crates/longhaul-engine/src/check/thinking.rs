@@ -25,7 +25,7 @@ fn signatures(request: &Request, findings: &mut Findings) {
             let unsigned = block["signature"].as_str().is_none_or(str::is_empty);
             if kind(block) == "thinking" && unsigned {
                 let message = "this thinking has no signature: remove the block";
-                findings.report(&A23, format!("{}/content/{b}", request.at(i)), message);
+                findings.report(&A23, request.at(i) / "content" / b, message);
             }
         }
     }
@@ -39,7 +39,7 @@ fn tail(request: &Request, findings: &mut Findings) {
         if let Some((b, _)) = list(&message["content"]).find(|(_, block)| is_thinking(block)) {
             let message =
                 "the last message has thinking while thinking is off: remove it or switch thinking on";
-            findings.report(&A20, format!("{}/content/{b}", request.at(last)), message);
+            findings.report(&A20, request.at(last) / "content" / b, message);
         }
     }
     let in_loop = list(&message["content"]).any(|(_, block)| kind(block) == "tool_result");
@@ -49,7 +49,7 @@ fn tail(request: &Request, findings: &mut Findings) {
         let calls = list(content).any(|(_, block)| kind(block) == "tool_use");
         if calls && !is_thinking(&content[0]) {
             let message = "the last reply of an open tool loop must start with its thinking: restore it";
-            findings.report(&A19, format!("{}/content/0", request.at(i)), message);
+            findings.report(&A19, request.at(i) / "content" / "0", message);
         }
     }
 }
