@@ -244,16 +244,19 @@ fn fastest(mut run: impl FnMut()) -> Duration {
     [(), (), ()].map(once).into_iter().min().unwrap()
 }
 
+/// Other work on the machine can slow a run fivefold; a quadratic walk would take 256 times as long. With `--release
+/// --nocapture` this prints the time for 100,000 messages.
 #[test]
 fn time_is_in_proportion_to_the_number_of_messages() {
+    let messages = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
     for dialect in Dialect::ALL {
         let target = Target::of(dialect);
-        let [small, large] = [12_500, 100_000].map(|n| session(dialect, n));
+        let [small, large] = [messages / 16, messages].map(|n| session(dialect, n));
         let checking = [&small, &large].map(|body| fastest(|| drop(check(body, dialect, &target))));
         let comparing = [&small, &large].map(|body| fastest(|| drop(compare(body, body, dialect, &target))));
-        println!("{dialect}: 20,000 messages, check {:?}, compare {:?}", checking[1], comparing[1]);
+        println!("{dialect}: {messages} messages, check {:?}, compare {:?}", checking[1], comparing[1]);
         for [small, large] in [checking, comparing] {
-            assert!(large < small * 24, "8 times the messages took {small:?} → {large:?}");
+            assert!(large < small * 100, "16 times the messages took {small:?} → {large:?}");
         }
     }
 }

@@ -37,6 +37,9 @@ pub(super) fn check_chat(request: &Request, findings: &mut Findings) {
 
 pub(super) fn check_messages(request: &Request, findings: &mut Findings) {
     reasoning_wanted(request, findings);
+    if ![&B2, &B7, &B10, &X3].iter().any(|rule| findings.target.host.lists(rule.number)) {
+        return;
+    }
     for (i, pair) in request.messages.windows(2).enumerate() {
         if role(&pair[0]) == role(&pair[1]) {
             let message = format!("two {} messages follow each other: join them into one", role(&pair[0]));

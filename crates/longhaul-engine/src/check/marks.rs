@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::messages::Block;
 use super::rules::{A27, A28, A29, A30};
 use super::{At, Findings, Request, kind, list};
 
@@ -14,52 +15,52 @@ struct Mark<'v> {
     holder: &'v Value,
 }
 
-pub(super) fn check(request: &Request, findings: &mut Findings) {
-    let marks = marks(request);
-    if let Some(fifth) = marks.get(MOST_MARKS) {
-        let message = format!("there are {} cache marks: at most 4 are taken", marks.len());
-        findings.report(&A27, fifth.at, message);
-    }
-    let mut short = false;
-    for mark in &marks {
-        let long = mark.control["ttl"] == "1h";
-        if long && short {
-            findings.report(
-                &A28,
-                mark.at,
-                "a 1h cache mark comes after a 5m one: give the earlier ones 1h too",
-            );
-        }
-        short |= !long;
-        placement(mark, findings);
-    }
-    strays(request, findings);
-}
+/// Every mark in reading order.
+pub(super) struct Marks<'v>(Vec<Mark<'v>>);
 
-fn marks<'v>(request: &Request<'v>) -> Vec<Mark<'v>> {
-    let mut marks = Vec::new();
-    let mut note = |at: At, holder: &'v Value| {
+impl<'v> Marks<'v> {
+    /// The marks on tools and system; those of the messages are noted as they are walked.
+    pub(super) fn before_messages(request: &Request<'v>) -> Self {
+        let mut marks = Self(Vec::new());
+        for (t, tool) in request.tools() {
+            marks.on(At::BODY / "tools" / t, tool);
+        }
+        for (s, block) in list(&request.envelope["system"]) {
+            marks.on(At::BODY / "system" / s, block);
+        }
+        marks
+    }
+
+    pub(super) fn note(&mut self, block: &Block<'v>) {
+        self.on(block.at, block.value);
+    }
+
+    fn on(&mut self, at: At, holder: &'v Value) {
         if let Some(control) = holder.get("cache_control").filter(|control| !control.is_null()) {
-            marks.push(Mark { at: at / "cache_control", control, holder });
+            self.0.push(Mark { at: at / "cache_control", control, holder });
         }
-    };
-    for (t, tool) in request.tools() {
-        note(At::BODY / "tools" / t, tool);
     }
-    for (s, block) in list(&request.envelope["system"]) {
-        note(At::BODY / "system" / s, block);
-    }
-    for (i, message) in request.messages.iter().enumerate() {
-        for (b, block) in list(&message["content"]) {
-            let at = request.at(i) / "content" / b;
-            for (p, part) in list(&block["content"]).filter(|_| kind(block) == "tool_result") {
-                note(at / "content" / p, part);
+
+    pub(super) fn check(mut self, request: &Request<'v>, findings: &mut Findings) {
+        self.on(At::BODY, request.envelope);
+        if let Some(fifth) = self.0.get(MOST_MARKS) {
+            let message = format!("there are {} cache marks: at most 4 are taken", self.0.len());
+            findings.report(&A27, fifth.at, message);
+        }
+        let mut short = false;
+        for mark in &self.0 {
+            let long = mark.control["ttl"] == "1h";
+            if long && short {
+                findings.report(
+                    &A28,
+                    mark.at,
+                    "a 1h cache mark comes after a 5m one: give the earlier ones 1h too",
+                );
             }
-            note(at, block);
+            short |= !long;
+            placement(mark, findings);
         }
     }
-    note(At::BODY, request.envelope);
-    marks
 }
 
 fn placement(mark: &Mark, findings: &mut Findings) {
@@ -83,24 +84,21 @@ fn placement(mark: &Mark, findings: &mut Findings) {
     }
 }
 
-/// Marks where none are read: on a message as a whole, or on a part of a block.
-fn strays(request: &Request, findings: &mut Findings) {
-    for (i, message) in request.messages.iter().enumerate() {
-        let at = request.at(i);
-        if !message["cache_control"].is_null() {
-            findings.report(
-                &A30,
-                at / "cache_control",
-                "a cache mark stands on a message: put it on a block",
-            );
-        }
-        for (b, block) in list(&message["content"]) {
-            for (c, _) in
-                list(&block["citations"]).filter(|(_, citation)| !citation["cache_control"].is_null())
-            {
-                let at = at / "content" / b / "citations" / c / "cache_control";
-                findings.report(&A30, at, "a cache mark stands on a citation: put it on the block");
-            }
-        }
+/// A30: a mark on a message as a whole, where none is read.
+pub(super) fn on_message(message: &Value, at: At, findings: &mut Findings) {
+    if !message["cache_control"].is_null() {
+        findings.report(&A30, at / "cache_control", "a cache mark stands on a message: put it on a block");
+    }
+}
+
+/// A30: a mark on a part of a block.
+pub(super) fn on_citations(block: &Block, findings: &mut Findings) {
+    if block.kind != "text" {
+        return;
+    }
+    for (c, _) in list(&block.value["citations"]).filter(|(_, citation)| !citation["cache_control"].is_null())
+    {
+        let at = block.at / "citations" / c / "cache_control";
+        findings.report(&A30, at, "a cache mark stands on a citation: put it on the block");
     }
 }

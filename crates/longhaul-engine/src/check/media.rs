@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::messages::Block;
 use super::rules::{A36, A37, A38};
-use super::{At, Findings, Request, kind, list};
+use super::{At, Findings, kind};
 
 const LARGEST_IMAGE: usize = 5_242_880;
 const MANY_IMAGES: usize = 20;
@@ -12,40 +13,40 @@ const LONGEST_SIDE_OF_MANY: u32 = 2_000;
 /// A JPEG keeps its size behind its metadata; this much of it is looked through.
 const HEADER_BYTES: usize = 128 * 1024;
 
-/// A36 to A38, over every image and document of a Messages body, those inside results included.
-pub(super) fn check(request: &Request, findings: &mut Findings) {
-    let mut images: Vec<(At, &Value)> = Vec::new();
-    for (i, message) in request.messages.iter().enumerate() {
-        for (b, block) in list(&message["content"]) {
-            let at = request.at(i) / "content" / b;
-            let inner = list(&block["content"]).filter(|_| kind(block) == "tool_result");
-            let inner = inner.map(|(p, part)| (at / "content" / p, part)).collect::<Vec<_>>();
-            for (at, block) in inner.into_iter().chain([(at, block)]) {
-                match kind(block) {
-                    "image" => images.push((at, &block["source"])),
-                    "document" => document(&block["source"], at, findings),
-                    _ => {}
-                }
-            }
+/// Every image of a Messages body, those inside results included.
+#[derive(Default)]
+pub(super) struct Images<'v>(Vec<(At, &'v Value)>);
+
+impl<'v> Images<'v> {
+    /// Takes an image in; a document is judged at once (A38).
+    pub(super) fn note(&mut self, block: &Block<'v>, findings: &mut Findings) {
+        match block.kind {
+            "image" => self.0.push((block.at, &block.value["source"])),
+            "document" => document(&block.value["source"], block.at, findings),
+            _ => {}
         }
     }
-    let longest = if images.len() > MANY_IMAGES { LONGEST_SIDE_OF_MANY } else { LONGEST_SIDE };
-    for (at, source) in images {
-        let Some(data) = source["data"].as_str().filter(|_| kind(source) == "base64") else { continue };
-        let bytes = decoded_length(data);
-        if bytes > LARGEST_IMAGE {
-            findings.report(
-                &A36,
-                at,
-                format!("the image has {bytes} bytes, more than 5 MB: make it smaller"),
-            );
-        }
-        if let Some((width, height)) = dimensions(&decoded(data, HEADER_BYTES))
-            && width.max(height) > longest
-        {
-            let message =
-                format!("the image is {width}x{height} pixels, more than {longest} a side: make it smaller");
-            findings.report(&A37, at, message);
+
+    /// A36 and A37.
+    pub(super) fn check(self, findings: &mut Findings) {
+        let longest = if self.0.len() > MANY_IMAGES { LONGEST_SIDE_OF_MANY } else { LONGEST_SIDE };
+        for (at, source) in self.0 {
+            let Some(data) = source["data"].as_str().filter(|_| kind(source) == "base64") else { continue };
+            let bytes = decoded_length(data);
+            if bytes > LARGEST_IMAGE {
+                findings.report(
+                    &A36,
+                    at,
+                    format!("the image has {bytes} bytes, more than 5 MB: make it smaller"),
+                );
+            }
+            if let Some((width, height)) = dimensions(&decoded(data, HEADER_BYTES))
+                && width.max(height) > longest
+            {
+                let message =
+                    format!("the image is {width}x{height} pixels, more than {longest} a side: shrink it");
+                findings.report(&A37, at, message);
+            }
         }
     }
 }

@@ -2,11 +2,34 @@
 
 use serde_json::Value;
 
+use super::marks::{self, Marks};
+use super::media::Images;
+use super::pairing::{self, Turns};
 use super::rules::{A12, A13, A14, A15, A16, A17, A34, G1, G7};
-use super::{At, Findings, Request, hosts, kind, list, marks, media, pairing, quoted, role, thinking};
+use super::{At, Findings, Request, hosts, kind, list, quoted, role, thinking};
 
 const LARGEST_BODY: usize = 32 * 1024 * 1024;
 const MOST_MESSAGES: usize = 100_000;
+
+/// A content block with its place; those inside a result are `inner`.
+pub(super) struct Block<'v> {
+    pub(super) at: At,
+    pub(super) kind: &'v str,
+    pub(super) value: &'v Value,
+}
+
+impl<'v> Block<'v> {
+    fn new(at: At, value: &'v Value) -> Self {
+        Self { at, kind: kind(value), value }
+    }
+
+    /// The blocks inside a result.
+    pub(super) fn inner(&self) -> impl Iterator<Item = Block<'v>> + use<'v> {
+        let (at, value) = (self.at / "content", self.value);
+        let inner = (self.kind == "tool_result").then(|| list(&value["content"]));
+        inner.into_iter().flatten().map(move |(p, part)| Self::new(at / p, part))
+    }
+}
 
 pub(super) fn check(request: &Request, findings: &mut Findings) {
     if request.bytes > LARGEST_BODY {
@@ -17,22 +40,48 @@ pub(super) fn check(request: &Request, findings: &mut Findings) {
         );
     }
     count(request, findings);
+    let mut turns = Turns::default();
+    let mut marks = Marks::before_messages(request);
+    let mut images = Images::default();
     for (i, message) in request.messages.iter().enumerate() {
         let at = request.at(i);
-        if message.is_object() {
-            roles(message, i, at, findings);
-            let optional = i + 1 == request.messages.len() && role(message) == "assistant";
-            emptiness(message, at, optional, findings);
-        } else {
+        if !message.is_object() {
             findings.report(&G1, at, "this is no message: send an object with a role and content");
+            continue;
+        }
+        let role = role(message);
+        turns.message(role);
+        roles(role, i, at, findings);
+        emptiness(&message["content"], at, i + 1 == request.messages.len() && role == "assistant", findings);
+        marks::on_message(message, at, findings);
+        if message["content"].is_string() {
+            let block = Block { at: at / "content", kind: "text", value: &Value::Null };
+            turns.block(i, &block, findings);
+        }
+        for (b, block) in list(&message["content"]) {
+            let block = Block::new(at / "content" / b, block);
+            text(&block, findings);
+            turns.block(i, &block, findings);
+            thinking::signature(&block, findings);
+            for inner in block.inner() {
+                text(&inner, findings);
+                marks.note(&inner);
+                images.note(&inner, findings);
+            }
+            marks.note(&block);
+            images.note(&block, findings);
+            marks::on_citations(&block, findings);
         }
     }
-    texts(&request.envelope["system"], At::BODY / "system", findings);
+    system(request, findings);
     tail(request, findings);
-    pairing::check(request, findings);
+    turns.check(request, findings);
+    for (t, tool) in request.tools() {
+        pairing::name(&tool["name"], At::BODY / "tools" / t / "name", findings);
+    }
     thinking::check(request, findings);
-    marks::check(request, findings);
-    media::check(request, findings);
+    marks.check(request, findings);
+    images.check(findings);
     hosts::check_messages(request, findings);
 }
 
@@ -45,8 +94,8 @@ fn count(request: &Request, findings: &mut Findings) {
     }
 }
 
-fn roles(message: &Value, index: usize, at: At, findings: &mut Findings) {
-    match role(message) {
+fn roles(role: &str, index: usize, at: At, findings: &mut Findings) {
+    match role {
         "user" | "assistant" => {}
         "system" => {
             let refused = findings.target.mid_system.map(|taken| !taken);
@@ -58,45 +107,42 @@ fn roles(message: &Value, index: usize, at: At, findings: &mut Findings) {
             findings.report(&A17, at / "role", message);
         }
     }
-    if index == 0 && role(message) != "user" {
+    if index == 0 && role != "user" {
         findings.report(&A16, at, "the first message is not the user's: put one in front");
     }
 }
 
-fn emptiness(message: &Value, at: At, optional: bool, findings: &mut Findings) {
-    let content = &message["content"];
+/// A16, and A15 for a message that is a string. A last assistant message may be empty.
+fn emptiness(content: &Value, at: At, optional: bool, findings: &mut Findings) {
+    let at = at / "content";
     let empty = match content {
         Value::String(text) => text.is_empty(),
         Value::Array(blocks) => blocks.is_empty(),
         Value::Null => true,
-        _ => {
-            findings.report(&G1, at / "content", "content is neither text nor a list of blocks");
-            false
-        }
+        _ => return findings.report(&G1, at, "content is neither text nor a list of blocks"),
     };
-    if empty {
-        if !optional {
-            findings.report(&A16, at / "content", "this message is empty: remove it");
-        }
-        return;
-    }
-    texts(content, at / "content", findings);
-    for (b, block) in list(content) {
-        if kind(block) == "tool_result" && block["content"].is_array() {
-            texts(&block["content"], at / "content" / b / "content", findings);
-        }
+    match content {
+        _ if empty && optional => {}
+        _ if empty => findings.report(&A16, at, "this message is empty: remove it"),
+        Value::String(text) => blank(text, at, findings),
+        _ => {}
     }
 }
 
-/// A14 and A15, for a string or for the text blocks of a list.
-fn texts(content: &Value, at: At, findings: &mut Findings) {
-    match content {
-        Value::String(text) => blank(text, at, findings),
-        blocks => {
-            for (b, block) in list(blocks).filter(|(_, block)| kind(block) == "text") {
-                blank(block["text"].as_str().unwrap_or_default(), at / b, findings);
-            }
-        }
+/// A14 and A15, for a text block.
+fn text(block: &Block, findings: &mut Findings) {
+    if block.kind == "text" {
+        blank(block.value["text"].as_str().unwrap_or_default(), block.at, findings);
+    }
+}
+
+fn system(request: &Request, findings: &mut Findings) {
+    let (system, at) = (&request.envelope["system"], At::BODY / "system");
+    if let Some(text) = system.as_str() {
+        blank(text, at, findings);
+    }
+    for (s, block) in list(system) {
+        text(&Block::new(at / s, block), findings);
     }
 }
 

@@ -8,79 +8,168 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use super::messages::Block;
 use super::rules::{A1, A2, A3, A4, A5, A6, A7, A8, A9, A10, A11};
-use super::{At, Findings, Request, Severity, is_word, kind, list, quoted, role};
+use super::{At, Findings, Request, Severity, is_word, quoted};
 
 const LONGEST_NAME: usize = 128;
 
-pub(super) fn check(request: &Request, findings: &mut Findings) {
-    let turns = turns(request.messages);
-    for (t, turn) in turns.iter().enumerate() {
-        let before = t.checked_sub(1).map(|b| turns[b].clone());
-        match role(&request.messages[turn.start]) {
-            "assistant" => answered(request, turn, turns.get(t + 1), findings),
-            "user" => answers(request, turn, before, findings),
-            _ => {}
+/// A block, as far as pairing is concerned.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Call,
+    Result,
+    ServerCall,
+    ServerResult,
+    Text,
+    Other,
+}
+
+struct Entry<'v> {
+    what: What,
+    id: &'v str,
+    message: usize,
+    at: At,
+}
+
+/// A run of messages of one role.
+struct Turn<'v> {
+    role: &'v str,
+    entries: Range<usize>,
+}
+
+/// The blocks of all messages in turns, gathered while the messages are walked.
+#[derive(Default)]
+pub(super) struct Turns<'v> {
+    turns: Vec<Turn<'v>>,
+    entries: Vec<Entry<'v>>,
+    ids: HashSet<&'v str>,
+}
+
+impl<'v> Turns<'v> {
+    pub(super) fn message(&mut self, role: &'v str) {
+        if self.turns.last().is_none_or(|turn| turn.role != role) {
+            self.turns.push(Turn { role, entries: self.entries.len()..self.entries.len() });
         }
     }
-    server_tools(request, &turns, findings);
-    ids_and_names(request, findings);
-    for i in 0..request.messages.len() {
-        results_first(request, i, findings);
-    }
-    tools_defined(request, findings);
-}
 
-/// Runs of messages of one role.
-fn turns(messages: &[Value]) -> Vec<Range<usize>> {
-    let mut turns: Vec<Range<usize>> = Vec::new();
-    for (i, message) in messages.iter().enumerate() {
-        match turns.last_mut() {
-            Some(turn) if role(&messages[turn.start]) == role(message) => turn.end = i + 1,
-            _ => turns.push(i..i + 1),
+    /// Takes a block in, and judges its id and name (A4, A9, A11).
+    pub(super) fn block(&mut self, message: usize, block: &Block<'v>, findings: &mut Findings) {
+        let (what, field) = match block.kind {
+            "tool_use" => (What::Call, "id"),
+            "server_tool_use" | "mcp_tool_use" => (What::ServerCall, "id"),
+            "tool_result" => (What::Result, "tool_use_id"),
+            kind if kind.ends_with("_tool_result") => (What::ServerResult, "tool_use_id"),
+            "text" => (What::Text, ""),
+            _ => (What::Other, ""),
+        };
+        let mut id = "";
+        if !field.is_empty() {
+            id = block.value[field].as_str().unwrap_or_default();
+            if !is_word(id, "_-", 1, usize::MAX) {
+                let message =
+                    format!("the id {} has other characters than letters, digits, `_` and `-`", quoted(id));
+                findings.report(&A9, block.at / field, message);
+            }
+        }
+        if [What::Call, What::ServerCall].contains(&what) {
+            if !self.ids.insert(id) {
+                let message = format!("the id {} was used by an earlier call: make them differ", quoted(id));
+                findings.report(&A4, block.at / "id", message);
+            }
+            call_shape(block.value, block.at, findings);
+        }
+        self.entries.push(Entry { what, id, message, at: block.at });
+        if let Some(turn) = self.turns.last_mut() {
+            turn.entries.end = self.entries.len();
         }
     }
-    turns
-}
 
-/// The blocks of a kind in a turn: message index, block index, block.
-fn blocks<'v>(
-    request: &Request<'v>,
-    turn: Range<usize>,
-    wanted: &'static str,
-) -> impl Iterator<Item = (usize, usize, &'v Value)> {
-    let messages = request.messages;
-    turn.flat_map(move |i| list(&messages[i]["content"]).map(move |(b, block)| (i, b, block)))
-        .filter(move |(_, _, block)| kind(block) == wanted)
-}
+    fn of(&self, turn: Option<&Turn>) -> &[Entry<'v>] {
+        turn.map_or(&[], |turn| &self.entries[turn.entries.clone()])
+    }
 
-fn at(request: &Request, message: usize, block: usize) -> At {
-    request.at(message) / "content" / block
+    pub(super) fn check(&self, request: &Request, findings: &mut Findings) {
+        for (t, turn) in self.turns.iter().enumerate() {
+            let before = t.checked_sub(1).map(|b| &self.turns[b]);
+            match turn.role {
+                "assistant" => {
+                    let next = self.turns.get(t + 1).filter(|next| next.role == "user");
+                    answered(self.of(Some(turn)), self.of(next), findings);
+                }
+                "user" => {
+                    let before = before.filter(|before| before.role == "assistant");
+                    answers(self.of(Some(turn)), self.of(before), findings);
+                }
+                _ => {}
+            }
+        }
+        for message in self.entries.chunk_by(|a, b| a.message == b.message) {
+            results_first(message, request.messages.len(), findings);
+        }
+        self.server_tools(findings);
+        let tools = [What::Call, What::Result];
+        let first = self.entries.iter().find(|entry| tools.contains(&entry.what));
+        if let Some(first) = first.filter(|_| !request.bare && request.tools().next().is_none()) {
+            let message = "the messages hold tool blocks but no `tools` are defined: define them";
+            findings.report(&A10, first.at, message);
+        }
+    }
+
+    /// A7 and A8: a server tool's call and its result.
+    fn server_tools(&self, findings: &mut Findings) {
+        let mut waiting: HashMap<&str, (usize, At)> = HashMap::new();
+        for (t, turn) in self.turns.iter().enumerate().filter(|(_, turn)| turn.role == "assistant") {
+            let entries = self.of(Some(turn));
+            for (e, entry) in entries.iter().enumerate() {
+                if entry.what == What::ServerCall {
+                    waiting.insert(entry.id, (e, entry.at));
+                } else if entry.what == What::ServerResult && waiting.remove(entry.id).is_none() {
+                    let message = format!("no server call {} stands before this result", quoted(entry.id));
+                    findings.report(&A8, entry.at, message + ": keep them together");
+                }
+            }
+            if waiting.is_empty() {
+                continue;
+            }
+            let Some(next) = self.turns.get(t + 1) else { break };
+            if entries.iter().any(|entry| entry.what == What::Call) {
+                if let Some(other) = self.of(Some(next)).iter().find(|entry| entry.what != What::Result) {
+                    let message =
+                        "a server tool is unresolved, so only results may stand here: move the rest";
+                    findings.report(&A7, other.at, message);
+                }
+                continue;
+            }
+            let mut unresolved: Vec<_> = waiting.drain().collect();
+            unresolved.sort_by_key(|&(_, (e, _))| e);
+            for (id, (_, at)) in unresolved {
+                let message =
+                    format!("server call {} has no result in its turn: keep them together", quoted(id));
+                findings.report(&A8, at, message);
+            }
+        }
+    }
 }
 
 /// A1: every call of an assistant turn has its result in the user turn behind it.
-fn answered(request: &Request, turn: &Range<usize>, next: Option<&Range<usize>>, findings: &mut Findings) {
-    let next = next.filter(|n| role(&request.messages[n.start]) == "user").cloned().unwrap_or(0..0);
-    let mut results: HashMap<&str, usize> = HashMap::new();
-    for (i, _, block) in blocks(request, next.clone(), "tool_result") {
-        results.entry(block["tool_use_id"].as_str().unwrap_or_default()).or_insert(i);
+fn answered(turn: &[Entry], next: &[Entry], findings: &mut Findings) {
+    let mut calls = turn.iter().filter(|entry| entry.what == What::Call).peekable();
+    if calls.peek().is_none() {
+        return;
     }
-    for (i, b, call) in blocks(request, turn.clone(), "tool_use") {
-        let id = call["id"].as_str().unwrap_or_default();
-        match results.get(id) {
+    let results = next.iter().filter(|entry| entry.what == What::Result);
+    let results: HashMap<&str, usize> = results.rev().map(|entry| (entry.id, entry.message)).collect();
+    for call in calls {
+        match results.get(call.id) {
             None => {
-                let message = format!(
-                    "call {} has no result in the next message: add it or remove the call",
-                    quoted(id)
-                );
-                findings.report(&A1, at(request, i, b), message);
+                let message = format!("call {} has no result in the next message", quoted(call.id));
+                findings.report(&A1, call.at, message + ": add it or remove the call");
             }
-            Some(&result) if result != i + 1 => {
-                let message = format!(
-                    "the result of call {} is not in the very next message: move it there",
-                    quoted(id)
-                );
-                findings.report_as(Severity::Warning, &A1, at(request, i, b), message);
+            Some(&result) if result != call.message + 1 => {
+                let message =
+                    format!("the result of call {} is not in the very next message", quoted(call.id));
+                findings.report_as(Severity::Warning, &A1, call.at, message + ": move it there");
             }
             Some(_) => {}
         }
@@ -88,137 +177,38 @@ fn answered(request: &Request, turn: &Range<usize>, next: Option<&Range<usize>>,
 }
 
 /// A2 and A3: every result of a user turn answers a call of the assistant turn before, once.
-fn answers(request: &Request, turn: &Range<usize>, before: Option<Range<usize>>, findings: &mut Findings) {
-    let before = before.filter(|b| role(&request.messages[b.start]) == "assistant").unwrap_or(0..0);
-    let calls: HashSet<&str> = blocks(request, before.clone(), "tool_use")
-        .chain(blocks(request, before, "server_tool_use"))
-        .filter_map(|(_, _, call)| call["id"].as_str())
-        .collect();
-    let mut answered = HashSet::new();
-    for (i, b, result) in blocks(request, turn.clone(), "tool_result") {
-        let id = result["tool_use_id"].as_str().unwrap_or_default();
-        if !calls.contains(id) {
-            let message = format!("no call {} stands in the message before: remove this result", quoted(id));
-            findings.report(&A2, at(request, i, b), message);
-        } else if !answered.insert(id) {
-            let message = format!("call {} is answered twice: keep one result", quoted(id));
-            findings.report(&A3, at(request, i, b), message);
+fn answers(turn: &[Entry], before: &[Entry], findings: &mut Findings) {
+    let mut results = turn.iter().filter(|entry| entry.what == What::Result).peekable();
+    if results.peek().is_none() {
+        return;
+    }
+    let is_call = |entry: &&Entry| [What::Call, What::ServerCall].contains(&entry.what);
+    let mut calls: HashMap<&str, usize> = before.iter().filter(is_call).map(|call| (call.id, 0)).collect();
+    for result in results {
+        match calls.get_mut(result.id) {
+            None => {
+                let message = format!("no call {} stands in the message before", quoted(result.id));
+                findings.report(&A2, result.at, message + ": remove this result");
+            }
+            Some(answers) => {
+                *answers += 1;
+                if *answers > 1 {
+                    let message = format!("call {} is answered twice: keep one result", quoted(result.id));
+                    findings.report(&A3, result.at, message);
+                }
+            }
         }
     }
 }
 
 /// A5 and A6: the order inside a message that answers calls.
-fn results_first(request: &Request, index: usize, findings: &mut Findings) {
-    let mut other = None;
-    let mut results = 0;
-    for (b, block) in list(&request.messages[index]["content"]) {
-        if kind(block) != "tool_result" {
-            other = other.or(Some(b));
-        } else if other.is_some() {
-            findings.report(
-                &A5,
-                at(request, index, b),
-                "a result stands behind other content: results come first",
-            );
-            return;
-        } else {
-            results += 1;
-        }
-    }
-    if let Some(b) = other
-        && results > 0
-        && index + 1 == request.messages.len()
-        && kind(&request.messages[index]["content"][b]) == "text"
-    {
-        findings.report(&A6, at(request, index, b), "text right behind results can make the reply empty");
-    }
-}
-
-/// A7 and A8: a server tool's call and its result.
-fn server_tools(request: &Request, turns: &[Range<usize>], findings: &mut Findings) {
-    let mut waiting: HashMap<&str, (usize, usize)> = HashMap::new();
-    for (t, turn) in turns.iter().enumerate() {
-        if role(&request.messages[turn.start]) != "assistant" {
-            continue;
-        }
-        for i in turn.clone() {
-            for (b, block) in list(&request.messages[i]["content"]) {
-                let kind = kind(block);
-                if let Some(id) =
-                    block["id"].as_str().filter(|_| ["server_tool_use", "mcp_tool_use"].contains(&kind))
-                {
-                    waiting.insert(id, (i, b));
-                } else if let Some(id) =
-                    block["tool_use_id"].as_str().filter(|_| kind.ends_with("_tool_result"))
-                    && waiting.remove(id).is_none()
-                {
-                    let message = format!(
-                        "no server call {} stands before this result: keep them together",
-                        quoted(id)
-                    );
-                    findings.report(&A8, at(request, i, b), message);
-                }
-            }
-        }
-        if waiting.is_empty() {
-            continue;
-        }
-        let Some(next) = turns.get(t + 1) else { break };
-        if blocks(request, turn.clone(), "tool_use").next().is_some() {
-            only_results(request, next, findings);
-            continue;
-        }
-        let mut unresolved: Vec<_> = waiting.drain().collect();
-        unresolved.sort_by_key(|&(_, place)| place);
-        for (id, (i, b)) in unresolved {
-            let message = format!("server call {} has no result in its turn: keep them together", quoted(id));
-            findings.report(&A8, at(request, i, b), message);
-        }
-    }
-}
-
-fn only_results(request: &Request, turn: &Range<usize>, findings: &mut Findings) {
-    for i in turn.clone() {
-        let mut others =
-            list(&request.messages[i]["content"]).filter(|(_, block)| kind(block) != "tool_result");
-        if request.messages[i]["content"].is_string() || others.next().is_some() {
-            let message =
-                "a server tool is unresolved, so this message may hold nothing but results: move the rest";
-            findings.report(&A7, request.at(i), message);
-        }
-    }
-}
-
-fn ids_and_names(request: &Request, findings: &mut Findings) {
-    let mut seen: HashSet<&str> = HashSet::new();
-    for (i, message) in request.messages.iter().enumerate() {
-        for (b, block) in list(&message["content"]) {
-            let at = at(request, i, b);
-            let kind = kind(block);
-            let is_call = ["tool_use", "server_tool_use", "mcp_tool_use"].contains(&kind);
-            let field = match (is_call, kind.ends_with("tool_result")) {
-                (true, _) => "id",
-                (_, true) => "tool_use_id",
-                _ => continue,
-            };
-            let id = block[field].as_str().unwrap_or_default();
-            if !is_word(id, "_-", 1, usize::MAX) {
-                let message =
-                    format!("the id {} has other characters than letters, digits, `_` and `-`", quoted(id));
-                findings.report(&A9, at / field, message);
-            }
-            if is_call {
-                if !seen.insert(id) {
-                    let message =
-                        format!("the id {} was used by an earlier call: make them differ", quoted(id));
-                    findings.report(&A4, at / "id", message);
-                }
-                call_shape(block, at, findings);
-            }
-        }
-    }
-    for (t, tool) in request.tools() {
-        name(&tool["name"], At::BODY / "tools" / t / "name", findings);
+fn results_first(message: &[Entry], messages: usize, findings: &mut Findings) {
+    let is_result = |entry: &&Entry| entry.what == What::Result;
+    let Some(other) = message.iter().position(|entry| !is_result(&entry)) else { return };
+    if let Some(late) = message[other..].iter().find(is_result) {
+        findings.report(&A5, late.at, "a result stands behind other content: results come first");
+    } else if other > 0 && message[other].what == What::Text && message[other].message + 1 == messages {
+        findings.report(&A6, message[other].at, "text right behind results can make the reply empty");
     }
 }
 
@@ -229,23 +219,11 @@ fn call_shape(call: &Value, at: At, findings: &mut Findings) {
     name(&call["name"], at / "name", findings);
 }
 
-fn name(name: &Value, at: At, findings: &mut Findings) {
+/// A11, for a tool's definition or a call.
+pub(super) fn name(name: &Value, at: At, findings: &mut Findings) {
     let Some(name) = name.as_str() else { return };
     if !is_word(name, "_-", 1, LONGEST_NAME) {
         let message = format!("the tool name {} is not 1 to 128 letters, digits, `_` or `-`", quoted(name));
         findings.report(&A11, at, message);
-    }
-}
-
-fn tools_defined(request: &Request, findings: &mut Findings) {
-    if request.bare || request.tools().next().is_some() {
-        return;
-    }
-    let all = 0..request.messages.len();
-    let first =
-        blocks(request, all.clone(), "tool_use").next().or(blocks(request, all, "tool_result").next());
-    if let Some((i, b, _)) = first {
-        let message = "the messages hold tool blocks but no `tools` are defined: define them";
-        findings.report(&A10, at(request, i, b), message);
     }
 }

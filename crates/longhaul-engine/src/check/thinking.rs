@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
+use super::messages::Block;
 use super::rules::{A19, A20, A23, A24, A26};
 use super::{Findings, Request, kind, list, role};
 
 const SMALLEST_BUDGET: u64 = 1_024;
 
 pub(super) fn check(request: &Request, findings: &mut Findings) {
-    signatures(request, findings);
     if !request.bare {
         tail(request, findings);
         settings(request.envelope, findings);
@@ -19,15 +19,10 @@ fn is_thinking(block: &Value) -> bool {
     ["thinking", "redacted_thinking"].contains(&kind(block))
 }
 
-fn signatures(request: &Request, findings: &mut Findings) {
-    for (i, message) in request.messages.iter().enumerate() {
-        for (b, block) in list(&message["content"]) {
-            let unsigned = block["signature"].as_str().is_none_or(str::is_empty);
-            if kind(block) == "thinking" && unsigned {
-                let message = "this thinking has no signature: remove the block";
-                findings.report(&A23, request.at(i) / "content" / b, message);
-            }
-        }
+/// A23.
+pub(super) fn signature(block: &Block, findings: &mut Findings) {
+    if block.kind == "thinking" && block.value["signature"].as_str().is_none_or(str::is_empty) {
+        findings.report(&A23, block.at, "this thinking has no signature: remove the block");
     }
 }
 
