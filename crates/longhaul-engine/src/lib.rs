@@ -2,6 +2,7 @@
 //!
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
+pub mod check;
 pub mod dialect;
 pub mod json;
 pub mod known;

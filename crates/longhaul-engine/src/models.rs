@@ -16,6 +16,8 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::Dialect;
+use crate::check::{self, Target};
 use crate::tokens::images::ImageCost;
 use crate::tokens::{Counter, Factor, Vocabulary};
 
@@ -152,6 +154,22 @@ impl Model {
     #[must_use]
     pub fn counter(&self) -> Counter {
         Counter { vocabulary: self.facts.tokenizer, factor: self.facts.factor }
+    }
+
+    /// Who receives a request for it. A fact that nobody confirmed is one that the rules do not count on.
+    #[must_use]
+    pub fn target(&self, dialect: Dialect) -> Target {
+        let confirmed = |fact: &str, value: bool| (!self.is_assumed(fact)).then_some(value);
+        let facts = &self.facts;
+        let host = check::Host::named(&facts.host).unwrap_or_else(|| Target::of(dialect).host);
+        Target {
+            prefill: confirmed("prefill", facts.prefill),
+            mid_system: confirmed("system_midway", facts.system_midway),
+            binds_thinking: confirmed("thinking_bound", facts.thinking_bound),
+            wants_reasoning: confirmed("reasoning_back", facts.reasoning_back),
+            alternates: confirmed("roles_alternate", facts.roles_alternate),
+            ..Target::on(host)
+        }
     }
 
     /// Whether nobody confirmed this fact (a field name of [`Facts`]).

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use longhaul_engine::Dialect;
 use serde_json::Value;
 
 use crate::config::Flag;
@@ -28,6 +29,12 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Say what a provider would refuse in a request body
+    #[command(after_help = "Examples:\n  longhaul check examples/chat.json\n  longhaul check after.json --before before.json --model claude-opus-4-5\n\nExit code 1 if there is an error. --list-rules prints every rule.")]
+    Check(CheckArgs),
+    /// Count the tokens of a request body, part by part
+    #[command(after_help = "Example:\n  longhaul tokens --model claude-sonnet-4-5 examples/messages.json")]
+    Tokens(TokensArgs),
     /// Print the configuration in force and where each value came from
     #[command(
         after_help = "Example:\n  LONGHAUL_COMPRESSION__THRESHOLD=0.6 longhaul config --config longhaul.yaml"
@@ -41,6 +48,45 @@ pub(crate) enum Command {
         after_help = "Example:\n  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul"
     )]
     Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The request body: a file, or - for standard input
+    #[arg(value_name = "BODY", required_unless_present = "list_rules")]
+    pub(crate) body: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) told: Told,
+    /// The body before it was rewritten: what must hold between the two is checked as well
+    #[arg(long, value_name = "OLD")]
+    pub(crate) before: Option<PathBuf>,
+    /// Print every rule instead
+    #[arg(long)]
+    pub(crate) list_rules: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokensArgs {
+    /// The request body: a file, or - for standard input
+    #[arg(value_name = "BODY")]
+    pub(crate) body: PathBuf,
+    #[command(flatten)]
+    pub(crate) told: Told,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+/// What a body does not say itself, or says wrongly.
+#[derive(Debug, Args)]
+pub(crate) struct Told {
+    /// How the body is written: chat, messages or responses; without it its shape tells
+    #[arg(long, value_name = "NAME")]
+    pub(crate) dialect: Option<Dialect>,
+    /// The model, instead of the one that the body names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod body;
 mod cli;
 mod commands;
 mod config;
@@ -32,6 +33,8 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
     let text = |text: OsString| text.to_string_lossy().into_owned();
     let environment: Environment = env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
     match command {
+        Command::Check(args) => return commands::check::run(args),
+        Command::Tokens(args) => commands::tokens::run(args)?,
         Command::Config(args) => commands::config::run(args, &environment)?,
         Command::Explain(args) => commands::explain::run(args, &environment)?,
         Command::Completions(args) => commands::completions::run(args)?,

@@ -1,0 +1,184 @@
+//! The checker against real request bodies: it finds what is known to be odd about them, and whatever it calls an error
+//! is explained. Needs `LONGHAUL_SHARED`, the folder that holds `corpus/`.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use longhaul_engine::Dialect;
+use longhaul_engine::check::{Host, Severity, Target, check, compare};
+
+struct Sample {
+    file: String,
+    body: String,
+    dialect: Dialect,
+    target: Target,
+    quirks: Vec<String>,
+}
+
+/// Every error that may be reported on the corpus: which files (by how their names begin), which rule, and why it is right.
+///
+/// *Reply appended*: the body is a request that was sent, with the reply put behind it. Sent again as it stands it would be
+/// refused; the next request would have put the results behind the calls, or the user's next message behind the reply.
+const EXPLAINED: &[(&str, &str, &str)] = &[
+    ("mini-swe-agent_", "O2", "reply appended: the last reply submits by a call that nobody answers"),
+    ("mini-swe-django-303k", "O2", "as the runs it was joined from"),
+    ("openhands_", "O2", "reply appended: the last reply finishes by a call that nobody answers"),
+    ("openhands-swebench-202k", "O2", "as the runs it was joined from"),
+    ("pydantic-ai_test_tool_choice_matrix", "O2", "reply appended: it ends with calls"),
+    ("pydantic-ai_test_tool_choice_matrix", "R2", "reply appended: it ends with calls"),
+    ("pydantic-ai_test_openai_tool_availability_delta", "R2", "reply appended: it ends with a call"),
+    ("derived-responses_", "R2", "never sent: the run ended while a call was open"),
+    ("moatless_", "A1", "reply appended: the last reply finishes by a call that nobody answers"),
+    ("moatless_", "A10", "recorded without the tools of its envelope"),
+    ("cline_session", "A10", "recorded without the tools of its envelope"),
+    ("pi-mono_", "A1", "never sent as one: calls that the user aborted have no results"),
+    ("pi-mono_", "A10", "recorded without the tools of its envelope"),
+    ("pi-mono_before-compaction", "A23", "never sent as one: thinking of aborted replies has no signature"),
+    (
+        "pydantic-ai_test_anthropic__test_anthropic_deferred",
+        "A12",
+        "reply appended, and the model takes no prefill",
+    ),
+    ("pydantic-ai_test_anthropic_mid_conversation", "A12", "reply appended, and the model takes no prefill"),
+    (
+        "pydantic-ai_test_tool_availability_portability__test_tool_av-2f71",
+        "A12",
+        "reply appended, no prefill",
+    ),
+];
+
+/// Who such a model's requests in the corpus went to, and what is published about the model.
+fn target(model: &str, dialect: Dialect) -> Target {
+    let host = match (model, dialect) {
+        (_, Dialect::Messages) => "anthropic",
+        (_, Dialect::Responses) => "openai",
+        (m, _) if m.starts_with("deepseek") => "deepseek",
+        (m, _) if m.starts_with("litellm_proxy") || m.starts_with("claude") => "litellm",
+        (m, _) if m.contains('/') => "openrouter",
+        (m, _) if m.starts_with("grok") => "xai",
+        _ => "openai",
+    };
+    let mut target = Target::on(Host::named(host).unwrap());
+    let is = |names: &[&str]| names.iter().any(|name| model.starts_with(name));
+    if is(&["claude-opus-4-6", "claude-opus-4-7", "claude-opus-4-8", "claude-opus-5"]) {
+        target.prefill = Some(false);
+    }
+    if is(&["claude-opus-4-8", "claude-opus-5"]) {
+        target.mid_system = Some(true);
+    }
+    if is(&["deepseek/deepseek-reasoner"]) {
+        target.wants_reasoning = Some(true);
+    }
+    target
+}
+
+fn samples() -> Vec<Sample> {
+    let Ok(shared) = std::env::var("LONGHAUL_SHARED") else {
+        println!("skipped: LONGHAUL_SHARED is not set");
+        return Vec::new();
+    };
+    let index = fs::read_to_string(format!("{shared}/corpus/INDEX.csv")).unwrap();
+    let samples: Vec<Sample> = index
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let row = fields(line);
+            let dialect = match row[1].as_str() {
+                "openai-chat" => Dialect::Chat,
+                "anthropic" => Dialect::Messages,
+                "openai-responses" => Dialect::Responses,
+                other => panic!("what is {other}?"),
+            };
+            Sample {
+                body: fs::read_to_string(format!("{shared}/corpus/{}", row[0])).unwrap(),
+                file: row[0].clone(),
+                dialect,
+                target: target(&row[2], dialect),
+                quirks: row[11].split("; ").filter(|quirk| !quirk.is_empty()).map(str::to_owned).collect(),
+            }
+        })
+        .collect();
+    assert!(samples.len() >= 92);
+    samples
+}
+
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            _ => fields.last_mut().unwrap().push(c),
+        }
+    }
+    fields
+}
+
+#[test]
+fn the_known_quirks_of_real_bodies_are_found_and_no_others() {
+    for sample in samples() {
+        let open_call = match sample.dialect {
+            Dialect::Chat => "O2",
+            Dialect::Messages => "A1",
+            Dialect::Responses => "R2",
+        };
+        let named: BTreeSet<&str> =
+            sample
+                .quirks
+                .iter()
+                .map(|quirk| {
+                    if quirk.starts_with("open call") { open_call } else { quirk.split(' ').next().unwrap() }
+                })
+                .collect();
+        let violations = check(&sample.body, sample.dialect, &sample.target);
+        let vocabulary = ["A1", "A10", "A16", "A23", "G7", "O2", "O3", "R2"];
+        let found: BTreeSet<&str> =
+            violations.iter().map(|v| v.rule).filter(|r| vocabulary.contains(r)).collect();
+        assert_eq!(found, named, "{}", sample.file);
+    }
+}
+
+#[test]
+fn every_error_on_a_real_body_is_explained() {
+    let mut used = BTreeSet::new();
+    let samples = samples();
+    for sample in &samples {
+        let violations = check(&sample.body, sample.dialect, &sample.target);
+        for violation in violations.iter().filter(|v| v.severity == Severity::Error) {
+            let reason = EXPLAINED
+                .iter()
+                .position(|(file, rule, _)| sample.file.starts_with(file) && *rule == violation.rule);
+            assert!(reason.is_some(), "{}: {violation:?} is not explained", sample.file);
+            used.extend(reason);
+        }
+    }
+    assert!(samples.is_empty() || used.len() == EXPLAINED.len(), "an explanation is not needed any more");
+}
+
+#[test]
+fn a_body_is_a_rewrite_of_itself() {
+    for Sample { file, body, dialect, target, .. } in samples() {
+        assert_eq!(compare(&body, &body, dialect, &target), [], "{file}");
+    }
+}
+
+#[test]
+fn a_pretty_printed_or_reordered_body_is_a_rewrite_of_the_original() {
+    fn reversed(value: &serde_json::Value) -> serde_json::Value {
+        match value {
+            serde_json::Value::Object(map) => {
+                map.iter().rev().map(|(k, v)| (k.clone(), reversed(v))).collect()
+            }
+            serde_json::Value::Array(list) => list.iter().map(reversed).collect(),
+            other => other.clone(),
+        }
+    }
+    for Sample { file, body, dialect, target, .. } in samples().into_iter().filter(|s| s.body.len() < 200_000)
+    {
+        let value: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let pretty = serde_json::to_string_pretty(&reversed(&value)).unwrap();
+        assert_eq!(compare(&body, &pretty, dialect, &target), [], "{file}");
+        assert_eq!(check(&pretty, dialect, &target).len(), check(&body, dialect, &target).len(), "{file}");
+    }
+}

@@ -1,0 +1,262 @@
+//! What holds for every input, however odd: no panic, no stack overflow, equal answers, time in proportion.
+
+use std::time::{Duration, Instant};
+
+use longhaul_engine::Dialect;
+use longhaul_engine::check::{Host, Target, check, compare};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const KEYS: &[&str] = &[
+    "role",
+    "content",
+    "type",
+    "text",
+    "id",
+    "tool_calls",
+    "tool_call_id",
+    "function",
+    "name",
+    "arguments",
+    "tool_use_id",
+    "input",
+    "output",
+    "call_id",
+    "summary",
+    "encrypted_content",
+    "source",
+    "data",
+    "media_type",
+    "image_url",
+    "thinking",
+    "signature",
+    "cache_control",
+    "ttl",
+    "is_error",
+    "refusal",
+    "reasoning_content",
+    "messages",
+    "tools",
+    "system",
+    "instructions",
+    "store",
+    "response_format",
+    "tool_choice",
+    "prefix",
+];
+
+const WORDS: &[&str] = &[
+    "",
+    " ",
+    "user",
+    "assistant",
+    "system",
+    "developer",
+    "tool",
+    "function",
+    "text",
+    "image",
+    "image_url",
+    "tool_use",
+    "tool_result",
+    "server_tool_use",
+    "web_search_tool_result",
+    "thinking",
+    "redacted_thinking",
+    "message",
+    "reasoning",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "item_reference",
+    "base64",
+    "document",
+    "ephemeral",
+    "1h",
+    "enabled",
+    "any",
+    "json_object",
+    "{}",
+    "[[",
+    "c1",
+    "c2",
+    "rs_1",
+    "data:image/png;base64,AAAA",
+    "iVBORw0KGgoAAAANSUhEUg",
+    "/9j/4AAQ",
+    "R0lGODlh",
+    "UklGRgAAAABXRUJQ",
+    "application/pdf",
+    "é\u{1F600}",
+];
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        8 => prop::sample::select(WORDS).prop_map(Value::from),
+        1 => any::<i64>().prop_map(Value::from),
+        1 => any::<bool>().prop_map(Value::from),
+        1 => Just(Value::Null),
+    ];
+    leaf.prop_recursive(5, 60, 6, |inner| {
+        let entries = prop::collection::vec((prop::sample::select(KEYS), inner.clone()), 0..6);
+        prop_oneof![
+            1 => prop::collection::vec(inner, 0..6).prop_map(Value::from),
+            3 => entries.prop_map(|entries| entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
+        ]
+    })
+}
+
+/// A body of the right outline with anything in the place of messages and blocks.
+fn body() -> impl Strategy<Value = Value> {
+    let role = prop::sample::select(&["user", "assistant", "tool", "system"][..]);
+    let content = prop_oneof![value(), prop::collection::vec(value(), 0..4).prop_map(Value::from)];
+    let message = prop_oneof![
+        1 => value(),
+        4 => (role, content, value()).prop_map(|(role, content, mut message)| {
+            if !message.is_object() {
+                message = json!({});
+            }
+            message["role"] = role.into();
+            message["content"] = content;
+            message
+        }),
+    ];
+    (prop::collection::vec(message, 0..6), value()).prop_map(|(messages, mut envelope)| {
+        if !envelope.is_object() {
+            envelope = json!({});
+        }
+        envelope["messages"] = messages.clone().into();
+        envelope["input"] = messages.into();
+        envelope
+    })
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    let strict = Host::all().map(|host| {
+        let mut target = Target::on(host);
+        (target.prefill, target.mid_system, target.binds_thinking) = (Some(false), Some(false), Some(true));
+        (target.wants_reasoning, target.alternates, target.system_role) =
+            (Some(true), Some(true), Some(false));
+        (target.forced_choice, target.thinking_budget) = (Some(false), Some(false));
+        target
+    });
+    prop::sample::select(strict.chain([Target::on(Host::unknown())]).collect::<Vec<_>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+    #[test]
+    fn anything_is_judged_without_a_panic(body in prop_oneof![body(), value()], target in target()) {
+        let text = body.to_string();
+        for dialect in Dialect::ALL {
+            let found = check(&text, dialect, &target);
+            prop_assert_eq!(&found, &check(&text, dialect, &target));
+            for violation in found {
+                let in_messages = ["/messages/", "/input/"].iter().any(|list| violation.at.starts_with(list));
+                let message: String = violation.at.split_inclusive('/').take(3).collect();
+                let there = !in_messages || body.pointer(message.trim_end_matches('/')).is_some();
+                prop_assert!(there, "nothing is at {}", violation.at);
+            }
+        }
+    }
+
+    #[test]
+    fn anything_is_a_rewrite_of_itself(body in body(), target in target()) {
+        let text = body.to_string();
+        for dialect in Dialect::ALL {
+            prop_assert_eq!(compare(&text, &text, dialect, &target), []);
+        }
+    }
+
+    #[test]
+    fn any_two_bodies_are_compared_without_a_panic(before in body(), after in body()) {
+        for dialect in Dialect::ALL {
+            let _ = compare(&before.to_string(), &after.to_string(), dialect, &Target::of(dialect));
+        }
+    }
+
+    #[test]
+    fn text_that_is_cut_or_damaged_is_judged_without_a_panic(body in body(), at in any::<prop::sample::Index>(), c in any::<char>()) {
+        let mut text = body.to_string();
+        let at = text.char_indices().map(|(i, _)| i).nth(at.index(text.chars().count())).unwrap();
+        let _ = check(&text[..at], Dialect::Chat, &Target::of(Dialect::Chat));
+        text.insert(at, c);
+        let _ = check(&text, Dialect::Messages, &Target::of(Dialect::Messages));
+        text.insert_str(at, "\\ud83d");
+        let _ = check(&text, Dialect::Responses, &Target::of(Dialect::Responses));
+    }
+}
+
+#[test]
+fn deep_nesting_is_one_clear_line() {
+    for depth in [200, 10_000, 1_000_000] {
+        let body = format!(r#"{{"messages":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
+        let found = check(&body, Dialect::Chat, &Target::of(Dialect::Chat));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].rule, "G1");
+        assert!(found[0].message.contains("nested deeper"), "{}", found[0].message);
+        assert!(compare(&body, &body, Dialect::Chat, &Target::of(Dialect::Chat)).len() == 1);
+    }
+}
+
+#[test]
+fn a_lone_surrogate_is_reported_where_it_stands() {
+    let body = r#"{"a":["\"\\",{"b/c":"x"}],"messages":[{"role":"user","content":"fine \ud83d\ude00"},
+        {"role":"user","content":[{"type":"text","text":"\ud83d \udc00"},{"type":"text","text":"x\uDFFF"}]}]}"#;
+    let found = check(body, Dialect::Chat, &Target::of(Dialect::Chat));
+    let places: Vec<(&str, &str)> = found.iter().map(|v| (v.rule, v.at.as_str())).collect();
+    assert_eq!(places, [("G1", "/messages/1/content/0/text"), ("G1", "/messages/1/content/1/text")]);
+}
+
+/// A session of so many messages, half of them calls and results, in each dialect.
+fn session(dialect: Dialect, messages: usize) -> String {
+    let text = "some words that a tool may have said, and more of them";
+    let list: Vec<Value> = (0..messages / 2)
+        .flat_map(|i| {
+            let id = format!("c{i}");
+            match dialect {
+                Dialect::Chat => [
+                    json!({"role":"assistant","content":null,"tool_calls":[{"id":id,"type":"function","function":{"name":"f","arguments":"{\"a\":\"b\"}"}}]}),
+                    json!({"role":"tool","tool_call_id":id,"content":text}),
+                ],
+                Dialect::Messages => [
+                    json!({"role":"assistant","content":[{"type":"tool_use","id":id,"name":"f","input":{"a":"b"}}]}),
+                    json!({"role":"user","content":[{"type":"tool_result","tool_use_id":id,"content":text}]}),
+                ],
+                Dialect::Responses => [
+                    json!({"type":"function_call","call_id":id,"name":"f","arguments":"{}"}),
+                    json!({"type":"function_call_output","call_id":id,"output":text}),
+                ],
+            }
+        })
+        .collect();
+    let key = if dialect == Dialect::Responses { "input" } else { "messages" };
+    json!({ key: list, "tools": [{"name":"f"}] }).to_string()
+}
+
+fn fastest(mut run: impl FnMut()) -> Duration {
+    let once = |()| {
+        let start = Instant::now();
+        run();
+        start.elapsed()
+    };
+    [(), (), ()].map(once).into_iter().min().unwrap()
+}
+
+/// Other work on the machine can slow a run fivefold; a quadratic walk would take 256 times as long. With `--release
+/// --nocapture` this prints the time for 100,000 messages.
+#[test]
+fn time_is_in_proportion_to_the_number_of_messages() {
+    let messages = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
+    for dialect in Dialect::ALL {
+        let target = Target::of(dialect);
+        let [small, large] = [messages / 16, messages].map(|n| session(dialect, n));
+        let checking = [&small, &large].map(|body| fastest(|| drop(check(body, dialect, &target))));
+        let comparing = [&small, &large].map(|body| fastest(|| drop(compare(body, body, dialect, &target))));
+        println!("{dialect}: {messages} messages, check {:?}, compare {:?}", checking[1], comparing[1]);
+        for [small, large] in [checking, comparing] {
+            assert!(large < small * 100, "16 times the messages took {small:?} → {large:?}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! A request body as every command gets it: read, recognised, and matched to a model.
+
+use std::path::Path;
+
+use longhaul_engine::Transcript;
+use longhaul_engine::models::{self, Model};
+use longhaul_engine::wire::{self, Note, NoteKind};
+
+use crate::cli::Told;
+use crate::failure::Failure;
+use crate::input;
+
+/// The text of a body, and how messages name it.
+pub(crate) struct Body {
+    pub(crate) shown: String,
+    pub(crate) text: String,
+}
+
+impl Body {
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        Ok(Self { shown: input::shown(path), text: input::read_text(path)? })
+    }
+
+    /// What it says. JSON that holds no transcript is a wrong call.
+    pub(crate) fn parse(&self, told: &Told) -> Result<(Transcript<'_>, Vec<Note>), Failure> {
+        let shown = &self.shown;
+        if self.text.trim_start_matches('\u{feff}').trim().is_empty() {
+            return Err(Failure::Wrong(format!("{shown} is empty; give a request body")));
+        }
+        let (transcript, notes) =
+            wire::parse(told.dialect, &self.text).map_err(|error| Failure::Wrong(format!("{shown} is {error}")))?;
+        if notes.iter().any(|note| note.kind == NoteKind::NoMessages) {
+            return Err(Failure::Wrong(format!("{shown} has no `messages` or `input`; is it a request body?")));
+        }
+        Ok((transcript, notes))
+    }
+}
+
+/// The model that was told, else the one that the body names.
+pub(crate) fn model(told: &Told, transcript: &Transcript<'_>) -> Model {
+    let name = told.model.as_deref().or(transcript.model.as_deref());
+    models::find(name.unwrap_or("unknown"))
+}
+
+/// Notes as lines, one for each kind, with how often it came up and where first.
+pub(crate) fn note_lines(transcript: &Transcript<'_>, notes: &[Note]) -> Vec<String> {
+    let mut kinds: Vec<NoteKind> = notes.iter().map(|note| note.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let line = |kind: &NoteKind| {
+        let mut of_kind = notes.iter().filter(|note| note.kind == *kind);
+        let first = of_kind.next().map_or(0, |note| note.at.start as usize);
+        let line = transcript.body[..first].matches('\n').count() + 1;
+        match of_kind.count() {
+            0 => format!("line {line}: {kind}"),
+            more => format!("line {line}, and {more} more: {kind}"),
+        }
+    };
+    kinds.iter().map(line).collect()
+}

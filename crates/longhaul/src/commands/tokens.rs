@@ -1,0 +1,87 @@
+//! `longhaul tokens`: what a request costs, part by part.
+
+use longhaul_engine::known::Known;
+use longhaul_engine::meter::{Meter, Parts};
+use longhaul_engine::{Dialect, Tokens};
+use serde::Serialize;
+
+use crate::body::{self, Body};
+use crate::cli::TokensArgs;
+use crate::failure::Failure;
+use crate::output;
+
+#[derive(Serialize)]
+struct Answer {
+    total: Tokens,
+    parts: Parts,
+    counted_by: String,
+    /// Whether the model's own tokenizer counted, and nothing had to be judged by its size.
+    exact: bool,
+    model: String,
+    window: usize,
+    window_assumed: bool,
+    dialect: Dialect,
+    dialect_sure: bool,
+    messages: usize,
+    notes: Vec<String>,
+}
+
+pub(crate) fn run(args: &TokensArgs) -> Result<(), Failure> {
+    let body = Body::read(&args.body)?;
+    let (transcript, notes) = body.parse(&args.told)?;
+    let model = body::model(&args.told, &transcript);
+    let meter = Meter::of(&model);
+    let parts = meter.parts(&mut Known::default(), &transcript);
+    let answer = Answer {
+        total: parts.total(),
+        parts,
+        counted_by: meter.counter.name(),
+        exact: meter.is_exact(&transcript) && !model.is_assumed("tokenizer"),
+        window: model.facts.input_window(),
+        window_assumed: model.is_assumed("window"),
+        model: model.name,
+        dialect: transcript.dialect,
+        dialect_sure: transcript.dialect_sure,
+        messages: transcript.message_count(),
+        notes: body::note_lines(&transcript, &notes),
+    };
+    let to = args.answer.output.as_deref();
+    if args.answer.json {
+        return output::write_json(to, &answer);
+    }
+    answer.notes.iter().for_each(|note| output::say(&format!("{}: {note}", body.shown)));
+    output::write(to, page(&answer).as_bytes())
+}
+
+fn page(answer: &Answer) -> String {
+    let Parts { system, tools, user, assistant, reasoning, calls, results, images } = answer.parts;
+    let total = answer.total;
+    let row = |name: &str, tokens: Tokens| {
+        let share = 100.0 * tokens.number() as f64 / total.number().max(1) as f64;
+        [name.to_owned(), format!("{:>11}", output::grouped(tokens.number())), format!("{share:>5.1} %")]
+    };
+    let parts = [
+        ("system", system),
+        ("tools", tools),
+        ("user", user),
+        ("assistant", assistant),
+        ("reasoning", reasoning),
+        ("calls", calls),
+        ("results", results),
+        ("images", images),
+    ];
+    let mut rows: Vec<[String; 3]> = parts.iter().map(|(name, tokens)| row(name, *tokens)).collect();
+    rows.push(row("total", total));
+    let share = 100.0 * total.number() as f64 / answer.window.max(1) as f64;
+    let window = output::grouped(answer.window as u64);
+    let assumed = if answer.window_assumed { ", assumed" } else { "" };
+    let how = if answer.exact { "exact" } else { "estimated" };
+    format!(
+        "{}\n{} messages, {} ({how}: {})\n{share:.1} % of the window of {} ({window}{assumed})\n",
+        output::table(&rows),
+        answer.messages,
+        answer.dialect,
+        answer.counted_by,
+        answer.model,
+    )
+}
