@@ -1,8 +1,13 @@
 //! Counting, estimating and counting again, side by side on the same four megabytes.
 //!
+//! The ratios printed first are medians over rounds in which each kind of work is done once, so that what else the machine
+//! does meets all of them alike; the table after them is of each by itself.
+//!
 //! `LONGHAUL_SHARED=<folder> cargo bench -p longhaul-engine --bench tokens`; without the folder, on text made up here.
 
+use std::hint::black_box;
 use std::path::Path;
+use std::time::Instant;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
@@ -12,9 +17,47 @@ use serde_json::Value;
 
 const COUNTER: Counter = Counter::exact(Vocabulary::O200kBase);
 const BYTES: usize = 4_000_000;
+const ROUNDS: usize = 60;
 
 fn main() {
+    ratios();
     divan::main();
+}
+
+#[allow(clippy::print_stdout, reason = "the output is what it is for")]
+fn ratios() {
+    let blocks = blocks();
+    let tokenizer = tiktoken::get_encoding("o200k_base").expect("the vocabulary");
+    let mut known = Known::default();
+    let alone = |text: &str| tokenizer.count(text) as u64;
+    let mut again = |text: &str| known.count(COUNTER, ContentKey::of(0, text.as_bytes()), || text).number();
+    let mut rounds: Vec<[f64; 3]> = Vec::new();
+    for text in &blocks {
+        again(text);
+    }
+    for _ in 0..ROUNDS {
+        let base = seconds(&blocks, alone);
+        let others = [
+            seconds(&blocks, |text| COUNTER.count(text).number()),
+            seconds(&blocks, &mut again),
+            seconds(&blocks, |text| estimate(text).number()),
+        ];
+        rounds.push(others.map(|time| time / base));
+    }
+    for (at, work) in ["counting", "counting what is known", "estimating"].into_iter().enumerate() {
+        let mut times: Vec<f64> = rounds.iter().map(|round| round[at]).collect();
+        times.sort_by(f64::total_cmp);
+        let (low, middle, high) = (times[ROUNDS / 4], times[ROUNDS / 2], times[ROUNDS * 3 / 4]);
+        println!(
+            "{work}: {middle:.3} of the tokenizer crate's time (middle half of {ROUNDS} rounds {low:.3} to {high:.3})"
+        );
+    }
+}
+
+fn seconds(blocks: &[String], mut work: impl FnMut(&str) -> u64) -> f64 {
+    let start = Instant::now();
+    black_box(blocks.iter().map(|text| work(text)).sum::<u64>());
+    start.elapsed().as_secs_f64()
 }
 
 /// Blocks of text, four megabytes of them: the longer strings of the corpus if it is there.

@@ -88,8 +88,11 @@ impl Scan<'_> {
     /// Where the bytes of these kinds end.
     #[inline]
     fn end_of(&self, kinds: u8, from: usize) -> usize {
-        let rest = &self.bytes[from..];
-        from + rest.iter().position(|&byte| KINDS[byte as usize] & kinds == 0).unwrap_or(rest.len())
+        let mut at = from;
+        while at < self.bytes.len() && KINDS[self.bytes[at] as usize] & kinds != 0 {
+            at += 1;
+        }
+        at
     }
 
     fn character(&mut self, class: Class, length: usize) {
