@@ -5,6 +5,7 @@
 //! Without LONGHAUL_SHARED the body is made of invented words.
 
 use std::hint::black_box;
+use std::time::Instant;
 
 use divan::counter::BytesCount;
 use divan::{AllocProfiler, Bencher};
@@ -14,74 +15,74 @@ use serde::de::IgnoredAny;
 #[global_allocator]
 static ALLOCATIONS: AllocProfiler = AllocProfiler::system();
 
+mod bodies;
+
 fn main() {
+    ratios();
     divan::main();
 }
 
 const MEGABYTES: [usize; 3] = [4, 25, 100];
 
-/// A chat body of this many megabytes, made of the messages of real ones.
-fn body(megabytes: usize) -> String {
-    let messages = real_messages().unwrap_or_else(invented_messages);
-    let mut out = String::from(r#"{"model":"gpt-5","messages":[{"role":"system","content":"You work."}"#);
-    for message in messages.iter().cycle() {
-        if out.len() >= megabytes << 20 {
-            break;
+/// Rounds for the ratios.
+const ROUNDS: usize = 40;
+
+/// Medians over rounds in which each kind of work is done once, so that what else the machine does meets all alike.
+#[allow(clippy::print_stdout, reason = "the output is what it is for")]
+fn ratios() {
+    for megabytes in MEGABYTES {
+        let body = bodies::chat(megabytes);
+        let rewrite = rewrite(&body);
+        let rounds = ROUNDS.div_ceil(megabytes / 4);
+        let mut times: Vec<[f64; 4]> = Vec::new();
+        for _ in 0..rounds {
+            times.push([
+                seconds(|| serde_json::from_str::<IgnoredAny>(black_box(&body))),
+                seconds(|| wire::parse(None, black_box(&body))),
+                seconds(|| black_box(&body).clone()),
+                seconds(|| rewrite.apply(black_box(&body))),
+            ]);
         }
-        out.push(',');
-        out.push_str(message);
+        let [skip, parse, copy, apply] = std::array::from_fn(|at| {
+            let mut times: Vec<f64> = times.iter().map(|t| t[at]).collect();
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        });
+        println!(
+            "{megabytes:3} MB: parsing at {:.2} of the speed of skipping, applying 200 edits at {:.2} of the speed of copying",
+            skip / parse,
+            copy / apply
+        );
     }
-    out.push_str("]}");
-    out
 }
 
-fn real_messages() -> Option<Vec<String>> {
-    let folder = std::path::PathBuf::from(std::env::var_os("LONGHAUL_SHARED")?).join("corpus");
-    let mut paths: Vec<_> = std::fs::read_dir(folder).ok()?.filter_map(|e| Some(e.ok()?.path())).collect();
-    paths.retain(|p| p.to_string_lossy().ends_with(".chat.json"));
-    paths.sort();
-    let values = paths
-        .iter()
-        .filter_map(|p| serde_json::from_slice::<serde_json::Value>(&std::fs::read(p).ok()?).ok());
-    let messages = values.flat_map(|v| v["messages"].as_array().cloned().unwrap_or_default());
-    Some(messages.filter(|m| m["role"] != "system").map(|m| m.to_string()).collect())
-}
-
-fn invented_messages() -> Vec<String> {
-    let line = "src/main.rs:17: warning: unused variable `x`\\n\\tlet x = \\\"a\\\";\\n";
-    let step = |i: usize| {
-        let output = line.repeat(1 + i % 40);
-        [
-            format!(
-                r#"{{"role":"assistant","content":"step {i}","tool_calls":[{{"id":"c{i}","type":"function","function":{{"name":"bash","arguments":"{{\"command\":\"cargo check\"}}"}}}}]}}"#
-            ),
-            format!(r#"{{"role":"tool","tool_call_id":"c{i}","content":"{output}"}}"#),
-        ]
-    };
-    (0..2000).flat_map(step).collect()
+fn seconds<T>(work: impl FnOnce() -> T) -> f64 {
+    let start = Instant::now();
+    black_box(work());
+    start.elapsed().as_secs_f64()
 }
 
 #[divan::bench(args = MEGABYTES)]
 fn a_skip_by_serde_json(bencher: Bencher<'_, '_>, megabytes: usize) {
-    let body = body(megabytes);
+    let body = bodies::chat(megabytes);
     bencher.counter(BytesCount::of_str(&body)).bench(|| serde_json::from_str::<IgnoredAny>(black_box(&body)));
 }
 
 #[divan::bench(args = MEGABYTES)]
 fn b_parse(bencher: Bencher<'_, '_>, megabytes: usize) {
-    let body = body(megabytes);
+    let body = bodies::chat(megabytes);
     bencher.counter(BytesCount::of_str(&body)).bench(|| wire::parse(None, black_box(&body)));
 }
 
 #[divan::bench(args = MEGABYTES)]
 fn c_copy(bencher: Bencher<'_, '_>, megabytes: usize) {
-    let body = body(megabytes);
+    let body = bodies::chat(megabytes);
     bencher.counter(BytesCount::of_str(&body)).bench(|| black_box(&body).clone());
 }
 
 #[divan::bench(args = MEGABYTES)]
 fn d_apply_200_edits(bencher: Bencher<'_, '_>, megabytes: usize) {
-    let body = body(megabytes);
+    let body = bodies::chat(megabytes);
     let rewrite = rewrite(&body);
     bencher.counter(BytesCount::of_str(&body)).bench(|| rewrite.apply(black_box(&body)));
 }
