@@ -30,7 +30,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say what a provider would refuse in a request body
-    #[command(after_help = "Examples:\n  longhaul check examples/chat.json\n  longhaul check after.json --before before.json --model claude-opus-4-5\n\nExit code 1 if there is an error. --list-rules prints every rule.")]
+    #[command(after_help = "Example:\n  longhaul check examples/chat.json\n  longhaul check after.json --before before.json --model claude-opus-4-5\n\nExit code 1 if there is an error. --list-rules prints every rule.")]
     Check(CheckArgs),
     /// Count the tokens of a request body, part by part
     #[command(after_help = "Example:\n  longhaul tokens --model claude-sonnet-4-5 examples/messages.json")]

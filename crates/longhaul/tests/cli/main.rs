@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "all of it is test code, in functions too")]
 
+mod bodies;
 mod configuration;
 mod support;
