@@ -13,6 +13,10 @@ pub mod rewrite;
 pub mod tokens;
 pub mod transcript;
 pub mod wire;
+pub mod facts;
+pub mod lines;
+pub mod shape;
+pub mod tokens;
 
 pub use dialect::Dialect;
 pub use rewrite::{Edit, Refused, Rewrite};

@@ -1,0 +1,358 @@
+//! What a kind proposes, and the choice among it: by value per token, within the budget.
+//!
+//! A digest is one line of our own about the whole, notes of our own, and lines of the source in their order. Our own lines
+//! stand in square brackets; every other line is a line of the source, or its beginning with `…` behind it.
+
+use super::page::Page;
+use crate::facts::{Fact, FactKind};
+use crate::lines::{Breaks, Line, Lines, breaks_in, clip};
+use crate::tokens::{Tokens, estimate};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// So many tokens a candidate is taken to cost on top of its own: a bare `}` is no bargain for being short.
+const OVERHEAD: f64 = 4.0;
+
+/// What a kind proposes to keep.
+#[derive(Default)]
+pub(super) struct Draft<'a> {
+    /// Pieces about the whole, for the first line.
+    pub(super) lead: Vec<String>,
+    notes: Vec<Note<'a>>,
+    quotes: Vec<Quote<'a>>,
+}
+
+/// A list with a name, of which as much is shown as the budget allows; the rest is counted.
+pub(super) struct Note<'a> {
+    label: String,
+    items: Vec<(Cow<'a, str>, f64)>,
+    /// Items that there are, listed or not.
+    of: usize,
+}
+
+/// A piece of the source.
+#[derive(Clone)]
+struct Quote<'a> {
+    at: usize,
+    text: &'a str,
+    value: f64,
+    times: usize,
+}
+
+/// What the classes of facts are worth in a kind.
+#[derive(Clone, Copy)]
+pub(super) struct Worth {
+    pub(super) error: f64,
+    pub(super) warning: f64,
+    pub(super) total: f64,
+    pub(super) frame: f64,
+}
+
+impl Worth {
+    /// For what was run: its errors are what it is about.
+    pub(super) const RUN: Self = Self { error: 10.0, warning: 5.0, total: 12.0, frame: 6.0 };
+    /// For what was read: a line that mentions an error is one line among others, though often the one asked for.
+    pub(super) const READ: Self = Self { error: 7.0, warning: 4.0, total: 6.0, frame: 3.0 };
+}
+
+impl<'a> Draft<'a> {
+    /// Proposes a list. Items lose a little value with their rank, so that a long list does not crowd out all else.
+    pub(super) fn note(&mut self, label: impl Into<String>, value: f64, items: impl IntoIterator<Item = impl Into<Cow<'a, str>>>) {
+        let items: Vec<_> = items.into_iter().enumerate().map(|(rank, item)| (item.into(), decayed(value, rank))).collect();
+        let of = items.len();
+        self.note_of(label, items, of);
+    }
+
+    /// Proposes a list of which only the first `items` are told apart.
+    pub(super) fn note_of(&mut self, label: impl Into<String>, items: Vec<(Cow<'a, str>, f64)>, of: usize) {
+        if !items.is_empty() {
+            self.notes.push(Note { label: label.into(), items, of });
+        }
+    }
+
+    /// Proposes a piece of the source.
+    pub(super) fn quote(&mut self, line: Line<'a>, value: f64) {
+        self.quotes.push(Quote { at: line.at, text: line.text.trim_end(), value, times: 1 });
+    }
+
+    /// Proposes the facts that any kind has: errors, warnings, totals, frames.
+    pub(super) fn facts(&mut self, page: &Page<'a>, worth: Worth) {
+        for (kind, value) in [(FactKind::Error, worth.error), (FactKind::Warning, worth.warning), (FactKind::Frame, worth.frame)] {
+            for (rank, fact) in page.facts.of_kind(kind).take(400).enumerate() {
+                if let Some(text) = source_of(page, fact) {
+                    self.quotes.push(Quote { at: fact.at, text, value: decayed(value, rank), times: fact.times });
+                }
+            }
+        }
+        let totals: Vec<_> = page.facts.of_kind(FactKind::Total).map(|fact| fact.text.clone()).collect();
+        self.note("totals", worth.total, totals);
+    }
+
+    /// Proposes the first and the last lines.
+    pub(super) fn edges(&mut self, page: &Page<'a>, first: usize, last: usize, value: f64) {
+        let full = page.lines().map(Line::trimmed).filter(|line| !line.text.is_empty());
+        for (rank, line) in full.take(first).enumerate() {
+            self.quote(line, decayed(value, 2 * rank));
+        }
+        for (rank, line) in page.last_lines(last).into_iter().enumerate() {
+            self.quote(line, decayed(value * 1.2, 2 * rank));
+        }
+    }
+
+    /// Proposes the lines that the task is about.
+    pub(super) fn focus(&mut self, page: &Page<'a>) {
+        if page.focus.is_none() {
+            return;
+        }
+        let mut found = 0;
+        for line in page.lines() {
+            let hits = page.focus.hits(line.text);
+            if hits > 0 {
+                let value = 6.0 + 3.0 * (hits.min(4) as f64 - 1.0);
+                self.quote(line.trimmed(), decayed(value, found));
+                found += 1;
+                if found == 400 {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The digest, of at most this many tokens.
+    pub(super) fn settle(mut self, page: &Page<'a>, head: &Head<'_>, budget: Tokens) -> Settled {
+        self.tidy();
+        let width = (budget.0 / 2).clamp(72, 240);
+        let mut choice = self.choose(width, budget.0.saturating_sub(estimate(&head.line(&self.lead, page.facts.full_lines())).0));
+        loop {
+            for gaps in [Gaps::Counted, Gaps::Marked] {
+                let settled = self.render(page, head, &choice, width, gaps);
+                if estimate(&settled.text) <= budget || choice.is_empty() {
+                    return settled;
+                }
+            }
+            choice.truncate(choice.len() - choice.len().div_ceil(16));
+        }
+    }
+
+    /// One quote a place, in the order of the source, the most valuable form of each.
+    fn tidy(&mut self) {
+        self.quotes.sort_by(|a, b| a.at.cmp(&b.at).then(b.value.total_cmp(&a.value)));
+        let mut kept: Vec<Quote<'a>> = Vec::with_capacity(self.quotes.len());
+        for quote in self.quotes.drain(..).filter(|quote| !quote.text.trim().is_empty()) {
+            match kept.last_mut() {
+                Some(last) if quote.at < last.at + last.text.len() => {
+                    last.value = last.value.max(quote.value);
+                    last.times = last.times.max(quote.times);
+                }
+                _ => kept.push(quote),
+            }
+        }
+        self.quotes = kept;
+    }
+
+    /// The candidates that are worth most per token, as long as they fit; the best first.
+    fn choose(&self, width: usize, mut room: usize) -> Vec<Candidate> {
+        let mut candidates: Vec<(f64, usize, Candidate)> = Vec::new();
+        for (note, Note { items, .. }) in self.notes.iter().enumerate() {
+            for (item, (text, value)) in items.iter().enumerate() {
+                let cost = estimate(text).0 + 1;
+                candidates.push((value / (cost as f64 + OVERHEAD), cost, Candidate::Item { note, item }));
+            }
+        }
+        for (index, quote) in self.quotes.iter().enumerate() {
+            let cost = estimate(clip(quote.text, width)).0 + 3;
+            candidates.push((quote.value / (cost as f64 + OVERHEAD), cost, Candidate::Quote(index)));
+        }
+        candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut opened = vec![false; self.notes.len()];
+        let mut chosen = Vec::new();
+        for (_, mut cost, candidate) in candidates {
+            if let Candidate::Item { note, .. } = candidate
+                && !opened[note]
+            {
+                cost += estimate(&self.notes[note].label).0 + 6;
+            }
+            if cost <= room {
+                room -= cost;
+                if let Candidate::Item { note, .. } = candidate {
+                    opened[note] = true;
+                }
+                chosen.push(candidate);
+            }
+        }
+        chosen
+    }
+
+    fn render(&self, page: &Page<'a>, head: &Head<'_>, choice: &[Candidate], width: usize, gaps: Gaps) -> Settled {
+        let mut items = vec![Vec::new(); self.notes.len()];
+        let mut quotes = Vec::new();
+        for candidate in choice {
+            match *candidate {
+                Candidate::Item { note, item } => items[note].push(item),
+                Candidate::Quote(index) => quotes.push(index),
+            }
+        }
+        quotes.sort_unstable();
+        let mut body = String::new();
+        for (note, mut items) in self.notes.iter().zip(items) {
+            items.sort_unstable();
+            note.write(&items, &mut body);
+        }
+        let mut shown = Shown { end: 0, lines: 0 };
+        for quote in quotes.iter().map(|index| &self.quotes[*index]) {
+            shown.gap_before(page, quote.at, gaps, &mut body);
+            quote.write(width, &mut body);
+            shown.end = quote.at + quote.text.len();
+            shown.lines += 1;
+        }
+        shown.gap_before(page, page.text.len(), gaps, &mut body);
+        let left_out = page.facts.full_lines().saturating_sub(shown.lines);
+        let text = format!("{}\n{body}", head.line(&self.lead, left_out));
+        Settled { text: text.trim_end().to_owned(), left_out }
+    }
+}
+
+/// A chosen digest.
+pub(super) struct Settled {
+    pub(super) text: String,
+    /// Lines with something in them that are not quoted.
+    pub(super) left_out: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Candidate {
+    Item { note: usize, item: usize },
+    Quote(usize),
+}
+
+#[derive(Clone, Copy)]
+enum Gaps {
+    /// Each says how many lines are left out.
+    Counted,
+    /// Each is only marked; the first line has the sum.
+    Marked,
+}
+
+struct Shown {
+    /// Where the last quote ended.
+    end: usize,
+    lines: usize,
+}
+
+impl Shown {
+    fn gap_before(&self, page: &Page<'_>, at: usize, gaps: Gaps, out: &mut String) {
+        let between = page.text.get(self.end..at).unwrap_or_default();
+        let lines = Lines::new(between, page.breaks).filter(|line| !line.text.trim().is_empty()).count();
+        // What is before the quote on its own line, and what was cut off the last one, are no lines of their own.
+        let touched = usize::from(self.lines > 0 && !starts_with_break(between, page.breaks) && !between.trim().is_empty());
+        let lines = lines.saturating_sub(touched);
+        if lines == 0 || self.lines == 0 {
+            return;
+        }
+        let _ = match gaps {
+            Gaps::Counted if lines == 1 => writeln!(out, "[… 1 line]"),
+            Gaps::Counted => writeln!(out, "[… {} lines]", number(lines)),
+            Gaps::Marked => writeln!(out, "…"),
+        };
+    }
+}
+
+fn starts_with_break(text: &str, breaks: Breaks) -> bool {
+    match breaks {
+        Breaks::Newline => text.trim_start_matches(['\r', ' ', '\t']).starts_with('\n'),
+        Breaks::Escaped => breaks_in(clip(text, 2), breaks) > 0 || text.starts_with("\\n"),
+    }
+}
+
+impl Note<'_> {
+    fn write(&self, chosen: &[usize], out: &mut String) {
+        if chosen.is_empty() {
+            return;
+        }
+        let _ = write!(out, "[{}: ", self.label);
+        for (position, item) in chosen.iter().enumerate() {
+            let comma = if position > 0 { ", " } else { "" };
+            let _ = write!(out, "{comma}{}", self.items[*item].0);
+        }
+        let more = self.of.saturating_sub(chosen.len());
+        let _ = match more {
+            0 => writeln!(out, "]"),
+            more => writeln!(out, ", and {} more]", number(more)),
+        };
+    }
+}
+
+impl Quote<'_> {
+    fn write(&self, width: usize, out: &mut String) {
+        let shown = clip(self.text, width);
+        out.push_str(shown);
+        if shown.len() < self.text.len() {
+            out.push('…');
+        }
+        if self.times > 1 {
+            let _ = write!(out, " [×{}]", number(self.times));
+        }
+        out.push('\n');
+    }
+}
+
+/// What the first line says besides what the kind adds.
+pub(super) struct Head<'a> {
+    pub(super) kind: &'a str,
+    /// What is known of the outcome, in words.
+    pub(super) outcome: Vec<String>,
+    /// Sizes: lines, and characters where lines say little.
+    pub(super) size: String,
+    pub(super) handle: Option<&'a str>,
+}
+
+impl Head<'_> {
+    fn line(&self, lead: &[String], left_out: usize) -> String {
+        let mut line = format!("[{}: {}", self.kind, self.size);
+        for piece in self.outcome.iter().chain(lead) {
+            let _ = write!(line, "; {piece}");
+        }
+        if left_out > 0 {
+            let _ = write!(line, "; {} left out", number(left_out));
+        }
+        if let Some(handle) = self.handle {
+            let _ = write!(line, "; recall {handle}");
+        }
+        line.push(']');
+        line
+    }
+}
+
+/// The trimmed source line of a fact.
+fn source_of<'a>(page: &Page<'a>, fact: &Fact<'_>) -> Option<&'a str> {
+    let text = page.text.get(fact.at..fact.at + fact.text.len())?;
+    (!text.is_empty()).then_some(text)
+}
+
+fn decayed(value: f64, rank: usize) -> f64 {
+    value / (1.0 + rank as f64 * 0.04)
+}
+
+/// A count as people write it: `12,345`.
+pub(super) fn number(count: usize) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count with its noun, which takes an `s` unless there is one.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    let plural = match (count, noun) {
+        (1, _) => noun.to_owned(),
+        (_, "match") => "matches".to_owned(),
+        (_, noun) if noun.ends_with("ry") => format!("{}ies", &noun[..noun.len() - 1]),
+        (_, noun) => format!("{noun}s"),
+    };
+    format!("{} {plural}", number(count))
+}

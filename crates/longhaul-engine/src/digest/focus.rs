@@ -1,0 +1,79 @@
+//! What the task is about: it decides which lines are worth their tokens.
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+/// More words than this no longer say what a task is about.
+const MOST_WORDS: usize = 64;
+
+/// Words that stand in any request and tell nothing about it.
+const COMMON: [&str; 60] = [
+    "about", "above", "after", "again", "also", "always", "another", "because", "been", "before", "being", "below", "between",
+    "both", "cannot", "check", "could", "does", "doing", "done", "each", "ensure", "every", "file", "files", "find", "first",
+    "from", "have", "here", "into", "just", "like", "make", "more", "most", "must", "need", "only", "other", "please", "run",
+    "should", "show", "some", "such", "than", "that", "their", "them", "then", "there", "these", "they", "this", "want", "what",
+    "when", "with", "would",
+];
+
+/// The words and paths that the newest user turns and the next replies are about.
+#[derive(Clone, Debug, Default)]
+pub struct Focus {
+    finder: Option<AhoCorasick>,
+    words: usize,
+}
+
+impl Focus {
+    /// No focus: every line counts by what it says alone.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The focus of these texts, the most telling text first.
+    #[must_use]
+    pub fn on<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut words: Vec<String> = Vec::new();
+        for text in texts {
+            let parts = text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-')));
+            for word in parts.map(|word| word.trim_matches(['.', '-', '/']).to_lowercase()) {
+                let telling = word.chars().count() >= 4 && !COMMON.contains(&word.as_str());
+                if telling && words.len() < MOST_WORDS && !words.contains(&word) {
+                    words.push(word);
+                }
+            }
+        }
+        let finder = AhoCorasick::builder().ascii_case_insensitive(true).match_kind(MatchKind::LeftmostLongest);
+        let finder = if words.is_empty() { None } else { finder.build(&words).ok() };
+        Self { finder, words: words.len() }
+    }
+
+    /// Whether there is nothing to look for.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.finder.is_none()
+    }
+
+    /// How many of the words stand in this line.
+    #[must_use]
+    pub fn hits(&self, line: &str) -> usize {
+        let Some(finder) = &self.finder else { return 0 };
+        let mut seen = 0u64;
+        for hit in finder.find_iter(line) {
+            seen |= 1 << (hit.pattern().as_usize() % MOST_WORDS);
+        }
+        (seen.count_ones() as usize).min(self.words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn telling_words_are_found_whatever_their_case() {
+        let focus = Focus::on(["Why is the debug timing in src/cache.rs off?"]);
+        assert_eq!(focus.hits("DEBUG timing: 3 ms"), 2);
+        assert_eq!(focus.hits("see src/cache.rs"), 1);
+        assert_eq!(focus.hits("the is in"), 0);
+        assert!(Focus::on(["is it so"]).is_none());
+    }
+}
