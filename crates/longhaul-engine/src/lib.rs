@@ -13,6 +13,7 @@ pub mod rewrite;
 pub mod tokens;
 pub mod transcript;
 pub mod wire;
+pub mod digest;
 pub mod facts;
 pub mod lines;
 pub mod shape;

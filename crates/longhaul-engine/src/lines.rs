@@ -82,7 +82,7 @@ fn escaped_break(text: &[u8]) -> Option<usize> {
 pub fn breaks_in(text: &str, breaks: Breaks) -> usize {
     match breaks {
         Breaks::Newline => memchr_iter(b'\n', text.as_bytes()).count(),
-        Breaks::Escaped => Lines::new(text, breaks).count().saturating_sub(1),
+        Breaks::Escaped => memmem::find_iter(text.as_bytes(), b"\\n").count(),
     }
 }
 

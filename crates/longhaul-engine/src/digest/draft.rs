@@ -75,6 +75,11 @@ impl<'a> Draft<'a> {
         self.quotes.push(Quote { at: line.at, text: line.text.trim_end(), value, times: 1 });
     }
 
+    /// Proposes a line that stands for others like it.
+    pub(super) fn quote_repeated(&mut self, line: Line<'a>, value: f64, times: usize) {
+        self.quotes.push(Quote { at: line.at, text: line.text, value, times });
+    }
+
     /// Proposes the facts that any kind has: errors, warnings, totals, frames.
     pub(super) fn facts(&mut self, page: &Page<'a>, worth: Worth) {
         for (kind, value) in [(FactKind::Error, worth.error), (FactKind::Warning, worth.warning), (FactKind::Frame, worth.frame)] {
@@ -198,14 +203,15 @@ impl<'a> Draft<'a> {
             items.sort_unstable();
             note.write(&items, &mut body);
         }
-        let mut shown = Shown { end: 0, lines: 0 };
+        let mut shown = Shown { end: None, lines: 0 };
         for quote in quotes.iter().map(|index| &self.quotes[*index]) {
-            shown.gap_before(page, quote.at, gaps, &mut body);
+            shown.gap(page, Some(quote.at), gaps, &mut body);
             quote.write(width, &mut body);
-            shown.end = quote.at + quote.text.len();
-            shown.lines += 1;
+            shown.quoted(page, quote);
         }
-        shown.gap_before(page, page.text.len(), gaps, &mut body);
+        if shown.lines > 0 {
+            shown.gap(page, None, gaps, &mut body);
+        }
         let left_out = page.facts.full_lines().saturating_sub(shown.lines);
         let text = format!("{}\n{body}", head.line(&self.lead, left_out));
         Settled { text: text.trim_end().to_owned(), left_out }
@@ -233,34 +239,48 @@ enum Gaps {
     Marked,
 }
 
+/// How far the quotes have come, so that what lies between two of them can be counted.
 struct Shown {
     /// Where the last quote ended.
-    end: usize,
+    end: Option<usize>,
+    /// Lines that are quoted, in whole or in part.
     lines: usize,
 }
 
 impl Shown {
-    fn gap_before(&self, page: &Page<'_>, at: usize, gaps: Gaps, out: &mut String) {
-        let between = page.text.get(self.end..at).unwrap_or_default();
-        let lines = Lines::new(between, page.breaks).filter(|line| !line.text.trim().is_empty()).count();
-        // What is before the quote on its own line, and what was cut off the last one, are no lines of their own.
-        let touched = usize::from(self.lines > 0 && !starts_with_break(between, page.breaks) && !between.trim().is_empty());
-        let lines = lines.saturating_sub(touched);
-        if lines == 0 || self.lines == 0 {
+    /// Marks the lines left out before the next quote, which begins at `at`, or before the end.
+    fn gap(&self, page: &Page<'_>, at: Option<usize>, gaps: Gaps, out: &mut String) {
+        let between = &page.text[self.end.unwrap_or(0)..at.unwrap_or(page.text.len())];
+        let mut lines: Vec<_> = Lines::new(between, page.breaks).collect();
+        // The rest of a quoted line and the beginning of the next one are no lines of their own.
+        if at.is_some() && !ends_with_break(between, page.breaks) {
+            lines.pop();
+        }
+        let skipped = usize::from(self.end.is_some());
+        let lines = lines.iter().skip(skipped).filter(|line| !line.text.trim().is_empty()).count();
+        if lines == 0 {
             return;
         }
         let _ = match gaps {
-            Gaps::Counted if lines == 1 => writeln!(out, "[… 1 line]"),
-            Gaps::Counted => writeln!(out, "[… {} lines]", number(lines)),
-            Gaps::Marked => writeln!(out, "…"),
+            Gaps::Counted => writeln!(out, "[… {}]", counted(lines, "line")),
+            Gaps::Marked if self.end.is_some() && at.is_some() => writeln!(out, "…"),
+            Gaps::Marked => Ok(()),
         };
+    }
+
+    fn quoted(&mut self, page: &Page<'_>, quote: &Quote<'_>) {
+        let between = &page.text[self.end.unwrap_or(0)..quote.at];
+        if self.end.is_none() || breaks_in(between, page.breaks) > 0 {
+            self.lines += 1;
+        }
+        self.end = Some(quote.at + quote.text.len());
     }
 }
 
-fn starts_with_break(text: &str, breaks: Breaks) -> bool {
+fn ends_with_break(text: &str, breaks: Breaks) -> bool {
     match breaks {
-        Breaks::Newline => text.trim_start_matches(['\r', ' ', '\t']).starts_with('\n'),
-        Breaks::Escaped => breaks_in(clip(text, 2), breaks) > 0 || text.starts_with("\\n"),
+        Breaks::Newline => text.ends_with('\n'),
+        Breaks::Escaped => text.ends_with("\\n"),
     }
 }
 

@@ -41,7 +41,8 @@ impl Focus {
                 }
             }
         }
-        let finder = AhoCorasick::builder().ascii_case_insensitive(true).match_kind(MatchKind::LeftmostLongest);
+        let mut finder = AhoCorasick::builder();
+        finder.ascii_case_insensitive(true).match_kind(MatchKind::LeftmostLongest);
         let finder = if words.is_empty() { None } else { finder.build(&words).ok() };
         Self { finder, words: words.len() }
     }

@@ -1,0 +1,81 @@
+//! Builds and linters: how many complaints of which sort in which file, one of each, and the verdict.
+
+use super::super::draft::{Draft, Worth, number};
+use super::super::page::{Page, Sample};
+use super::Tally;
+use std::borrow::Cow;
+
+/// How the lines of build tools and package managers begin.
+const OPENERS: [&str; 24] = [
+    "> Task :", "Compiling ", "Checking ", "Building ", "npm ERR!", "npm error", "make: ", "make[", "[ERROR] ", "[WARNING] ", "e: file:", "w: file:",
+    "error[E", "warning: unused", "Collecting ", "Requirement already", "Downloading ", "BUILD ", "ninja: ", "CMake ", "-- Configuring", "#1 ", "Step 1/",
+    "Successfully installed",
+];
+
+/// A complaint: how bad, its code if it has one, and the file it is about.
+struct Complaint<'a> {
+    sort: &'a str,
+    path: &'a str,
+}
+
+/// Reads `path:3:4: error: …`, `path(3,4): error TS1: …`, `e: file:///path:3:4 …`, `error[E1]: …`, `  3:4  error  …  rule`.
+fn complaint(line: &str) -> Option<Complaint<'_>> {
+    let line = line.trim_start();
+    for severity in ["error", "warning"] {
+        for (at, _) in line.match_indices(severity).take(2) {
+            let (before, after) = (&line[..at], &line[at + severity.len()..]);
+            let placed = before.is_empty() || before.ends_with(": ") || before.ends_with("  ") || before.ends_with("[");
+            let named = after.starts_with([':', '[', '(']) || after.starts_with(" TS") || after.starts_with("  ") || after.starts_with("s:");
+            if placed && named {
+                return Some(Complaint { sort: code(after).unwrap_or(severity), path: path_in(before) });
+            }
+        }
+    }
+    let rest = line.strip_prefix("e: ").or_else(|| line.strip_prefix("w: "))?;
+    rest.starts_with("file:").then(|| Complaint { sort: &line[..1], path: path_in(rest) })
+}
+
+/// `[E0308]`, ` TS2345`, or the rule at the end of a linter's line.
+fn code(after: &str) -> Option<&str> {
+    let inner = after.trim_start_matches(['[', ' ', '(']);
+    let length = inner.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')).count();
+    let word = &inner[..length];
+    if length < after.len() && word.bytes().any(|byte| byte.is_ascii_digit()) && word.starts_with(|c: char| c.is_ascii_uppercase()) {
+        return Some(word);
+    }
+    let (_, rule) = after.strip_prefix("  ")?.rsplit_once("  ")?;
+    (!rule.is_empty() && !rule.contains(' ')).then_some(rule)
+}
+
+/// The path before a place: up to `:3:4` or `(3,4)`.
+fn path_in(before: &str) -> &str {
+    let before = before.trim_start_matches("file://");
+    let end = before
+        .char_indices()
+        .find(|(at, c)| matches!(c, ':' | '(') && before[at + 1..].starts_with(|next: char| next.is_ascii_digit()))
+        .map_or(0, |(at, _)| at);
+    before[..end].trim()
+}
+
+pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
+    let opened = |line: &str| OPENERS.iter().any(|opener| line.trim_start().starts_with(opener));
+    sample.share(|line| complaint(line).is_some()) >= 0.15 || sample.share(opened) >= 0.3
+}
+
+pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+    let (mut sorts, mut files) = (Tally::default(), Tally::default());
+    for line in page.lines() {
+        if let Some(complaint) = complaint(line.text) {
+            sorts.add(complaint.sort);
+            if !complaint.path.is_empty() {
+                files.add(complaint.path);
+            }
+        }
+    }
+    for (label, tally, value) in [("by sort", sorts, 6.0), ("by file", files, 4.0)] {
+        let counts = tally.most_first();
+        draft.note(label, value, counts.iter().map(|(name, count)| Cow::Owned::<str>(format!("{name} {}", number(*count)))));
+    }
+    draft.facts(page, Worth::RUN);
+    draft.edges(page, 5, 8, 3.0);
+}

@@ -1,0 +1,119 @@
+//! JSON: the shape, the counts, and the records that are not like the others.
+
+use super::super::draft::{Draft, Worth, counted, number};
+use super::super::page::{Page, Sample};
+use crate::lines::{Breaks, Line, clip};
+use crate::shape::{Document, Node, fields_of};
+use std::borrow::Cow;
+
+/// Records that are looked at for unusual values.
+const MOST_UNUSUAL: usize = 40;
+
+pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
+    if page.breaks == Breaks::Escaped {
+        return false;
+    }
+    let opens = page.text.trim_start().starts_with(['{', '[']);
+    let a_line = || sample.head.len() >= 2 && sample.head.iter().all(|line| line.trim_start().starts_with('{'));
+    opens && read(page.text, a_line()).is_some()
+}
+
+fn read(text: &str, one_a_line: bool) -> Option<Document<'_>> {
+    let lines = || if one_a_line { Document::read_lines(text) } else { None };
+    lines().or_else(|| Document::read(text))
+}
+
+pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+    let Some(document) = read(page.text, true).or_else(|| read(page.text, false)) else {
+        draft.edges(page, 20, 10, 3.0);
+        draft.facts(page, Worth::READ);
+        return;
+    };
+    let root = &document.root;
+    let record = root.items.as_deref().unwrap_or(root);
+    draft.lead.push(match (root.kinds.map, root.items.is_some()) {
+        (true, _) => format!("map of {}", counted(root.count, "key")),
+        (false, true) => format!("list of {}", counted(root.count, "item")),
+        (false, false) => format!("object of {}", counted(root.fields.len(), "key")),
+    });
+    if document.cut {
+        draft.lead.push("cut off before its end".to_owned());
+    }
+    if root.kinds.map {
+        draft.note("first keys", 3.0, root.values.iter().map(|(key, _)| Cow::Borrowed(*key)));
+    }
+    draft.note("keys", 12.0, record.fields.iter().map(|(key, _)| Cow::Borrowed(*key)));
+    draft.note("values", 5.0, record.fields.iter().filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key} {}", told(node)?)))));
+    draft.note("inside", 5.0, record.fields.iter().filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key}: {}", inside(node)?)))));
+    unusual(page, &document, record, draft);
+    draft.facts(page, Worth::READ);
+    draft.edges(page, 1, 0, 1.5);
+}
+
+/// The values of a field: counted where they repeat, by example where they do not.
+fn told(node: &Node<'_>) -> Option<String> {
+    let (first, times) = node.values.first()?;
+    let shown = |value: &str| if clip(value, 40).len() < value.len() { format!("{}…", clip(value, 40)) } else { value.to_owned() };
+    if node.seen == 1 {
+        return Some(shown(first));
+    }
+    let repeats = node.further == 0 && node.values.len() <= 4 && node.seen > node.values.len();
+    if repeats {
+        let values: Vec<_> = node.values.iter().map(|(value, times)| format!("{} ×{}", shown(value), number(*times))).collect();
+        return Some(values.join(" | "));
+    }
+    if let Some(usual) = node.usual() {
+        let times = node.values.iter().find(|(value, _)| *value == usual).map_or(0, |(_, times)| *times);
+        return Some(format!("mostly {} ×{}", shown(usual), number(times)));
+    }
+    (*times <= 2).then(|| format!("e.g. {}", shown(first)))
+}
+
+/// What objects and lists in a field hold.
+fn inside(node: &Node<'_>) -> Option<String> {
+    let names = |node: &Node<'_>| node.fields.iter().take(12).map(|(key, _)| *key).collect::<Vec<_>>().join("/");
+    let inner = node.items.as_deref();
+    match (inner, node.kinds.map) {
+        (Some(items), true) => Some(format!("{} with {}", counted(node.count, "key"), names(items))),
+        (Some(items), false) if items.fields.is_empty() => Some(counted(node.count, "item")),
+        (Some(items), false) => Some(format!("{} with {}", counted(node.count, "item"), names(items))),
+        (None, _) if !node.fields.is_empty() => Some(names(node)),
+        _ => None,
+    }
+}
+
+/// Records in which a field does not have the value that it has in four of five others.
+fn unusual<'a>(page: &Page<'a>, document: &Document<'a>, record: &Node<'a>, draft: &mut Draft<'a>) {
+    let usual: Vec<(&str, &str)> = record.fields.iter().filter_map(|(key, node)| Some((*key, node.usual()?))).collect();
+    if usual.is_empty() {
+        return;
+    }
+    let mut found = 0;
+    for text in &document.records {
+        let fields = fields_of(text);
+        let odd = fields.iter().find(|(key, value)| usual.iter().any(|(name, usual)| name == key && value != usual));
+        let Some((key, value)) = odd else { continue };
+        let worth = 6.0 / (1.0 + f64::from(found) * 0.1);
+        if text.contains('\n') {
+            // A record over several lines: its first field, which tells which it is, and the odd one.
+            if let Some((name, value)) = fields.first() {
+                draft.quote(pair(page, name, value), worth);
+            }
+            draft.quote(pair(page, key, value), worth);
+        } else {
+            draft.quote(Line { at: page.offset(text), text }, worth);
+        }
+        found += 1;
+        if found as usize == MOST_UNUSUAL {
+            return;
+        }
+    }
+}
+
+/// A field as it stands in the source, the first line of it.
+fn pair<'a>(page: &Page<'a>, key: &'a str, value: &'a str) -> Line<'a> {
+    let at = page.offset(key).saturating_sub(1);
+    let end = page.offset(value) + value.len();
+    let text = page.text.get(at..end).unwrap_or_default();
+    Line { at, text: text.lines().next().unwrap_or_default() }
+}

@@ -1,0 +1,102 @@
+//! Source code: an outline of names and signatures, and the lines that say most.
+
+use super::super::draft::{Draft, Worth, counted};
+use super::super::page::{Page, Sample, unnumbered};
+
+/// Words that a definition begins with, behind modifiers.
+const DEFINES: [&str; 26] = [
+    "def", "class", "fn", "struct", "enum", "trait", "impl", "mod", "function", "interface", "type", "func", "namespace", "module", "union", "macro_rules!",
+    "object", "protocol", "extension", "record", "sub", "package", "CREATE", "create", "component", "service",
+];
+/// Words that may stand before them.
+const MODIFIERS: [&str; 22] = [
+    "pub", "pub(crate)", "pub(super)", "async", "unsafe", "const", "static", "export", "default", "public", "private", "protected", "internal", "abstract",
+    "final", "override", "virtual", "inline", "declare", "extern", "data", "sealed",
+];
+/// Words that a line of imports begins with.
+const IMPORTS: [&str; 6] = ["import", "from", "use", "#include", "require", "using"];
+
+#[derive(PartialEq, Eq)]
+enum Role {
+    Definition,
+    Import,
+    Other,
+}
+
+fn role(code: &str) -> Role {
+    let mut words = code.split(|c: char| c == ' ' || c == '\t').filter(|word| !word.is_empty());
+    let Some(mut word) = words.next() else { return Role::Other };
+    if IMPORTS.contains(&word) {
+        return Role::Import;
+    }
+    let mut modified = false;
+    while MODIFIERS.contains(&word) {
+        modified = true;
+        match words.next() {
+            Some(next) => word = next,
+            None => return Role::Other,
+        }
+    }
+    let name = words.next();
+    if DEFINES.contains(&word) && name.is_some_and(|name| name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '<' | '(' | '*' | '$' | '`'))) {
+        // `type` and `object` are also words; a definition does not end like a sentence.
+        return if code.ends_with('.') { Role::Other } else { Role::Definition };
+    }
+    // Methods of the C family and constants that hold a function have no word of their own.
+    let opens = code.ends_with('{') && code.contains('(') && !is_control(word);
+    let arrow = modified && code.contains("=>") && code.contains('=');
+    if opens && (modified || code.contains(") {") && word.contains('(')) || arrow { Role::Definition } else { Role::Other }
+}
+
+fn is_control(word: &str) -> bool {
+    let word = word.trim_start_matches('}');
+    ["if", "for", "while", "switch", "match", "else", "return", "catch", "try", "do", "with", "let", "const", "var"].iter().any(|control| {
+        word == *control || word.strip_prefix(control).is_some_and(|rest| rest.starts_with('('))
+    })
+}
+
+fn is_code(line: &str) -> bool {
+    let line = line.trim();
+    role(line) != Role::Other
+        || line.ends_with(['{', '}', ';', ')', '(', ','])
+        || ["//", "/*", "* ", "self.", "return ", "if ", "for ", "elif ", "else:", "raise ", "try:", "except", "const ", "let ", "var ", "assert ", "@", "# "].iter().any(|start| line.starts_with(start))
+        || (line.contains(" = ") && !line.ends_with('.'))
+}
+
+pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
+    let definitions = sample.lines().filter(|line| role(line.trim()) != Role::Other).count();
+    let code = sample.share(is_code);
+    code >= 0.65 || (definitions >= 2 && code >= 0.4)
+}
+
+pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+    let (mut definitions, mut imports) = (0usize, 0usize);
+    for line in page.lines() {
+        let code = unnumbered(line.text);
+        let trimmed = code.trim();
+        if trimmed.is_empty() {
+            continue;
+        }
+        match role(trimmed) {
+            Role::Definition => {
+                definitions += 1;
+                let indent = code.len() - code.trim_start().len();
+                let value = if indent == 0 { 7.0 } else { 5.0 };
+                // The line keeps its indentation, which is part of an outline.
+                if definitions <= 400 {
+                    draft.quote(line, value / (1.0 + definitions as f64 * 0.02));
+                }
+            }
+            Role::Import => imports += 1,
+            Role::Other => {}
+        }
+    }
+    if definitions > 0 {
+        draft.lead.push(counted(definitions, "definition"));
+    }
+    if imports > 0 {
+        draft.lead.push(counted(imports, "import"));
+    }
+    draft.facts(page, Worth::READ);
+    draft.edges(page, 8, 3, 1.2);
+}

@@ -1,0 +1,110 @@
+//! One tool output → a short, truthful one.
+//!
+//! ```text
+//! [tests: 213 lines; exit 1; failed; 4 error lines; 201 left out]      what it is, how it ended, what is missing
+//! [failing: tests/test_a.py::test_x, tests/test_b.py::test_y]          notes: our words, in square brackets
+//! [… 40 lines]
+//! E       assert 3 == 4                                                quotes: lines of the source, in its order
+//! ```
+//!
+//! What holds for every kind: the counts are exact; a quoted line stands in the source (where it is cut, `…` says so); a
+//! failure never reads as a success; a digest is never longer than its source and keeps to its budget; equal inputs give
+//! equal bytes.
+
+mod draft;
+mod focus;
+mod kind;
+mod kinds;
+mod one_line;
+mod outcome;
+mod page;
+mod tools;
+
+use crate::tokens::{Tokens, estimate};
+use draft::{Draft, Head, counted, number};
+use outcome::Outcome;
+use page::Page;
+use tools::Call;
+
+pub use focus::Focus;
+pub use kind::Kind;
+pub use one_line::one_line;
+
+/// No digest says anything in less.
+const SMALLEST: Tokens = Tokens(32);
+
+/// A tool output and what is known about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The output.
+    pub text: &'a str,
+    /// The tool's name.
+    pub tool: Option<&'a str>,
+    /// The call's arguments, as JSON.
+    pub arguments: Option<&'a str>,
+    /// The kind, where the caller knows it.
+    pub kind: Option<Kind>,
+    /// What the task is about.
+    pub focus: &'a Focus,
+    /// What fetches the original again; only where it leads somewhere.
+    pub handle: Option<&'a str>,
+}
+
+/// A digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// What the output was taken for.
+    pub kind: Kind,
+    /// The short text.
+    pub text: String,
+    /// Lines of the source with something in them that the text does not quote.
+    pub left_out: usize,
+}
+
+/// What a digest of this text may cost where the caller has no figure: 150 tokens or a twentieth, whichever is more.
+#[must_use]
+pub fn default_budget(text: &str) -> Tokens {
+    Tokens((estimate(text).0 / 20).max(150))
+}
+
+/// The digest of an output in at most `budget` tokens (but never under 32, in which little can be said).
+///
+/// A text that fits the budget is its own digest.
+#[must_use]
+pub fn digest(source: &Source<'_>, budget: Tokens) -> Digest {
+    let budget = budget.max(SMALLEST);
+    let call = Call::of(source.tool, source.arguments);
+    let page = Page::of(source.text, source.focus, &call);
+    let kind = source.kind.unwrap_or_else(|| kind::detect(&page));
+    let whole = |kind| Digest { kind, text: source.text.to_owned(), left_out: 0 };
+    if estimate(source.text) <= budget {
+        return whole(kind);
+    }
+    let row = kind::row(kind);
+    let mut draft = Draft::default();
+    (row.draft)(&page, &mut draft);
+    draft.focus(&page);
+    let head = head(&page, row, source.handle);
+    let settled = draft.settle(&page, &head, budget);
+    if settled.text.len() >= source.text.len() {
+        return whole(kind);
+    }
+    Digest { kind, text: settled.text, left_out: settled.left_out }
+}
+
+fn head<'a>(page: &Page<'_>, row: &kind::Row, handle: Option<&'a str>) -> Head<'a> {
+    let mut size = counted(page.facts.full_lines(), "line");
+    if page.facts.blank > 0 {
+        size.push_str(&format!(" and {} blank", number(page.facts.blank)));
+    }
+    if page.facts.full_lines() < 5 || row.kind == Kind::Json {
+        size.push_str(&format!(", {} chars", number(page.source.chars().count())));
+    }
+    let mut outcome = Outcome::of(page, row.origin).words();
+    for (lines, noun) in [(page.facts.error_lines, "error line"), (page.facts.warning_lines, "warning line")] {
+        if lines > 0 {
+            outcome.push(counted(lines, noun));
+        }
+    }
+    Head { kind: row.name, outcome, size, handle }
+}
