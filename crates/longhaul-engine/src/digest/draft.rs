@@ -8,6 +8,7 @@ use crate::facts::{Fact, FactKind};
 use crate::lines::{Breaks, Line, Lines, breaks_in, clip};
 use crate::tokens::{Tokens, estimate};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 /// So many tokens a candidate is taken to cost on top of its own: a bare `}` is no bargain for being short.
@@ -52,7 +53,7 @@ impl Worth {
     /// For what was run: its errors are what it is about.
     pub(super) const RUN: Self = Self { error: 10.0, warning: 5.0, total: 12.0, frame: 6.0 };
     /// For what was read: a line that mentions an error is one line among others, though often the one asked for.
-    pub(super) const READ: Self = Self { error: 7.0, warning: 4.0, total: 6.0, frame: 3.0 };
+    pub(super) const READ: Self = Self { error: 9.0, warning: 6.0, total: 8.0, frame: 3.0 };
 }
 
 impl<'a> Draft<'a> {
@@ -89,8 +90,10 @@ impl<'a> Draft<'a> {
                 }
             }
         }
-        let totals: Vec<_> = page.facts.of_kind(FactKind::Total).map(|fact| fact.text.clone()).collect();
-        self.note("totals", worth.total, totals);
+        for (label, kind) in [("totals", FactKind::Total), ("exit statuses named", FactKind::Exit)] {
+            let named: Vec<_> = page.facts.of_kind(kind).map(|fact| fact.text.clone()).collect();
+            self.note(label, worth.total, named);
+        }
     }
 
     /// Proposes the first and the last lines.
@@ -126,7 +129,7 @@ impl<'a> Draft<'a> {
     /// The digest, of at most this many tokens.
     pub(super) fn settle(mut self, page: &Page<'a>, head: &Head<'_>, budget: Tokens) -> Settled {
         self.tidy();
-        let width = (budget.0 / 2).clamp(72, 240);
+        let width = (budget.0 * 2 / 5).clamp(64, 240);
         let mut choice = self.choose(width, budget.0.saturating_sub(estimate(&head.line(&self.lead, page.facts.full_lines())).0));
         loop {
             for gaps in [Gaps::Counted, Gaps::Marked] {
@@ -143,13 +146,16 @@ impl<'a> Draft<'a> {
     fn tidy(&mut self) {
         self.quotes.sort_by(|a, b| a.at.cmp(&b.at).then(b.value.total_cmp(&a.value)));
         let mut kept: Vec<Quote<'a>> = Vec::with_capacity(self.quotes.len());
-        for quote in self.quotes.drain(..).filter(|quote| !quote.text.trim().is_empty()) {
+        let mut known = HashSet::new();
+        for quote in self.quotes.drain(..).filter(|quote| says_something(quote.text)) {
             match kept.last_mut() {
                 Some(last) if quote.at < last.at + last.text.len() => {
                     last.value = last.value.max(quote.value);
                     last.times = last.times.max(quote.times);
                 }
-                _ => kept.push(quote),
+                // The same words a second time tell nothing new.
+                _ if known.insert(quote.text) => kept.push(quote),
+                _ => {}
             }
         }
         self.quotes = kept;
@@ -347,6 +353,11 @@ impl Head<'_> {
 fn source_of<'a>(page: &Page<'a>, fact: &Fact<'_>) -> Option<&'a str> {
     let text = page.text.get(fact.at..fact.at + fact.text.len())?;
     (!text.is_empty()).then_some(text)
+}
+
+/// Whether a line has more in it than brackets and rules.
+fn says_something(text: &str) -> bool {
+    text.chars().filter(|c| c.is_alphanumeric()).nth(1).is_some()
 }
 
 fn decayed(value: f64, rank: usize) -> f64 {

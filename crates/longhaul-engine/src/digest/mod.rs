@@ -100,6 +100,9 @@ fn head<'a>(page: &Page<'_>, row: &kind::Row, handle: Option<&'a str>) -> Head<'
     if page.facts.full_lines() < 5 || row.kind == Kind::Json {
         size.push_str(&format!(", {} chars", number(page.source.chars().count())));
     }
+    if !page.envelope.is_empty() {
+        size.push_str(&format!(", inside JSON with {}", page.envelope.join(", ")));
+    }
     let mut outcome = Outcome::of(page, row.origin).words();
     for (lines, noun) in [(page.facts.error_lines, "error line"), (page.facts.warning_lines, "warning line")] {
         if lines > 0 {

@@ -21,7 +21,7 @@ pub(super) enum Origin {
 
 impl Outcome {
     pub(super) fn of(page: &Page<'_>, origin: Origin) -> Self {
-        let exit = page.facts.exit.filter(|_| origin == Origin::Run || status_at_an_edge(page));
+        let exit = page.facts.exit.filter(|_| status_at_an_edge(page));
         let failed = exit.is_some_and(|status| status != 0)
             || opens_with_an_error(page)
             || (origin == Origin::Run && (says_it_failed(page) || (exit.is_none() && ends_in_an_error(page))));
@@ -45,7 +45,7 @@ fn status_at_an_edge(page: &Page<'_>) -> bool {
         let starts = ["exit code", "returncode", "exit_code", "process exited", "the command completed", "command finished", "exit status", "command failed"];
         starts.iter().any(|start| plain.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start)))
     };
-    page.lines().take(4).any(|line| has(line.text.trim())) || page.last_lines(4).iter().any(|line| has(line.text))
+    page.lines().take(4).any(|line| has(line.text.trim())) || page.last_lines(6).iter().any(|line| has(line.text))
 }
 
 /// A tool that could not do its work says so first.

@@ -17,6 +17,8 @@ pub(super) struct Page<'a> {
     pub(super) source: &'a str,
     /// The output without an envelope around it.
     pub(super) text: &'a str,
+    /// The keys of the JSON object around the text, if there is one.
+    pub(super) envelope: Vec<&'a str>,
     /// How the lines of `text` end.
     pub(super) breaks: Breaks,
     /// The facts of `text`.
@@ -30,12 +32,15 @@ pub(super) struct Page<'a> {
 impl<'a> Page<'a> {
     pub(super) fn of(source: &'a str, focus: &'a Focus, call: &'a Call) -> Self {
         match enveloped(source) {
-            Some(text) => {
+            Some((envelope, text)) => {
                 let mut facts = Facts::within(text, Breaks::Escaped);
                 facts.exit = Facts::of(source).exit.or(facts.exit);
-                Self { source, text, breaks: Breaks::Escaped, facts, focus, call }
+                Self { source, text, envelope, breaks: Breaks::Escaped, facts, focus, call }
             }
-            None => Self { source, text: source, breaks: Breaks::Newline, facts: Facts::of(source), focus, call },
+            None => {
+                let facts = Facts::of(source);
+                Self { source, text: source, envelope: Vec::new(), breaks: Breaks::Newline, facts, focus, call }
+            }
         }
     }
 
@@ -101,17 +106,19 @@ fn is_wrapper(line: &str) -> bool {
 }
 
 /// The inside of the one long string of a small JSON object: `{"output":"…","metadata":{"exit_code":0}}`.
-fn enveloped(source: &str) -> Option<&str> {
+fn enveloped(source: &str) -> Option<(Vec<&str>, &str)> {
     const NAMES: [&str; 7] = ["output", "stdout", "content", "text", "result", "stderr", "error"];
     let start = source.trim_start();
     let key = start.strip_prefix('{')?.trim_start().strip_prefix('"')?;
     if !key.as_bytes().first()?.is_ascii_lowercase() || Document::read(start).is_none_or(|document| document.root.fields.len() > 12) {
         return None;
     }
-    let (_, text) = fields_of(start).into_iter().find(|(key, value)| {
+    let fields = fields_of(start);
+    let (_, text) = fields.iter().find(|(key, value)| {
         NAMES.contains(key) && value.starts_with('"') && value.contains("\\n") && value.len() * 10 > start.len() * 7
     })?;
-    text.strip_prefix('"')?.strip_suffix('"')
+    let text = text.strip_prefix('"')?.strip_suffix('"')?;
+    Some((fields.iter().map(|(key, _)| *key).collect(), text))
 }
 
 /// Some lines of an output, enough to tell its kind. Blank lines and wrappers are not among them, nor line numbers.

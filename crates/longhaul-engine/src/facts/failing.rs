@@ -39,7 +39,7 @@ fn after_mark(line: &str) -> Option<&str> {
 
 /// Runners that put the verdict last.
 fn before_mark(line: &str) -> Option<&str> {
-    let line = line.trim_end();
+    let line = without_progress(line.trim_end());
     if let Some(name) = line.strip_suffix(" FAILED") {
         if let Some(test) = name.strip_prefix("test ").and_then(|name| name.strip_suffix(" ...")) {
             return Some(test);
@@ -50,6 +50,14 @@ fn before_mark(line: &str) -> Option<&str> {
     }
     let name = line.strip_suffix(" ... ERROR").or_else(|| line.strip_suffix(" ... FAIL"))?;
     Some(name)
+}
+
+/// The line without the `[ 12%]` behind it.
+fn without_progress(line: &str) -> &str {
+    match line.strip_suffix("%]").and_then(|line| line.rsplit_once(" [")) {
+        Some((line, percent)) if percent.trim().bytes().all(|byte| byte.is_ascii_digit()) => line.trim_end(),
+        _ => line,
+    }
 }
 
 /// The line without the white space and the terminal's colours in front of it.

@@ -59,7 +59,8 @@ fn path_in(before: &str) -> &str {
 
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     let opened = |line: &str| OPENERS.iter().any(|opener| line.trim_start().starts_with(opener));
-    sample.share(|line| complaint(line).is_some()) >= 0.15 || sample.share(opened) >= 0.3
+    let placed = |line: &str| complaint(line).is_some() || line.trim_start().starts_with("--> ");
+    sample.share(placed) >= 0.15 || sample.share(opened) >= 0.3
 }
 
 pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
@@ -72,7 +73,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             }
         }
     }
-    for (label, tally, value) in [("by sort", sorts, 6.0), ("by file", files, 4.0)] {
+    for (label, tally, value) in [("by sort", sorts, 4.0), ("by file", files, 3.0)] {
         let counts = tally.most_first();
         draft.note(label, value, counts.iter().map(|(name, count)| Cow::Owned::<str>(format!("{name} {}", number(*count)))));
     }

@@ -7,8 +7,12 @@ use std::borrow::Cow;
 
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     let hunk = |line: &str| line.starts_with("@@ -") && line[4..].contains(" @@");
-    sample.head.iter().take(40).any(|line| line.starts_with("diff --git ") || line.starts_with("*** Begin Patch"))
-        || (sample.any(hunk) && sample.any(|line| line.starts_with("+++ ")))
+    let opens = |line: &&str| ["diff --git ", "*** Begin Patch", "--- ", "Index: "].iter().any(|opener| line.starts_with(opener));
+    let logged = sample.head.first().is_some_and(|line| line.starts_with("commit ") || line.starts_with("From "));
+    let paired = sample.any(hunk) && sample.any(|line| line.starts_with("+++ "));
+    sample.head.first().is_some_and(|line| line.starts_with("diff --git ") || line.starts_with("*** Begin Patch"))
+        || (sample.head.iter().take(12).any(opens) && paired)
+        || (logged && sample.any(|line| line.starts_with("diff --git ")))
 }
 
 #[derive(Default)]
@@ -56,7 +60,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     let of = files.len();
     let items = files.iter().take(400).enumerate().map(|(rank, file)| {
         let text = format!("{} +{} −{}", file.path, file.added, file.removed);
-        (Cow::Owned(text), 8.0 / (1.0 + rank as f64 * 0.05))
+        (Cow::Owned(text), 8.0 / (1.0 + rank as f64 * 0.15))
     });
     draft.note_of("files", items.collect(), of);
     draft.facts(page, Worth::READ);

@@ -52,6 +52,9 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
 
 /// The values of a field: counted where they repeat, by example where they do not.
 fn told(node: &Node<'_>) -> Option<String> {
+    if node.kinds.map {
+        return None;
+    }
     let (first, times) = node.values.first()?;
     let shown = |value: &str| if clip(value, 40).len() < value.len() { format!("{}…", clip(value, 40)) } else { value.to_owned() };
     if node.seen == 1 {

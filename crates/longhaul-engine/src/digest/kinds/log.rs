@@ -55,7 +55,10 @@ fn time(line: &str) -> Option<&str> {
 
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     let timed = sample.share(|line| time(line).is_some());
-    timed >= 0.5 || sample.share(|line| level(line).is_some()) >= 0.5 || (timed >= 0.25 && sample.share(|line| level(line).is_some()) >= 0.25)
+    let levelled = sample.share(|line| level(line).is_some());
+    // A build's warnings have a level too; only logs report that all is well.
+    let calm = sample.any(|line| matches!(level(line), Some("info" | "debug" | "trace")));
+    timed >= 0.5 || (levelled >= 0.5 && calm) || (timed >= 0.25 && levelled >= 0.25)
 }
 
 pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {

@@ -21,7 +21,9 @@ fn hit(line: &str) -> Option<Hit<'_>> {
     let bytes = line.as_bytes();
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if digits > 0 {
-        return matches!(bytes.get(digits), Some(b':' | b'-')).then(|| Hit { path: "", found: bytes[digits] == b':' });
+        // A time or a date has more digits behind the mark.
+        let marked = matches!(bytes.get(digits), Some(b':' | b'-')) && !bytes.get(digits + 1).is_some_and(u8::is_ascii_digit);
+        return marked.then(|| Hit { path: "", found: bytes[digits] == b':' });
     }
     for (at, byte) in bytes.iter().enumerate().take(240) {
         match byte {
@@ -115,7 +117,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         let place = if named > 0 { format!(" in {}", counted(named, "file")) } else { String::new() };
         draft.lead.push(format!("{}{place}", counted(finds, "match")));
         let items = files.iter().filter(|(path, _)| !path.is_empty()).take(400).enumerate();
-        let items = items.map(|(rank, (path, count))| (Cow::Owned(format!("{path} {}", number(*count))), 6.0 / (1.0 + rank as f64 * 0.05)));
+        let items = items.map(|(rank, (path, count))| (Cow::Owned(format!("{path} {}", number(*count))), 6.0 / (1.0 + rank as f64 * 0.15)));
         draft.note_of("matches by file", items.collect(), named);
     } else {
         draft.edges(page, 20, 3, 3.0);

@@ -70,7 +70,7 @@ pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
 }
 
 pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
-    let (mut definitions, mut imports) = (0usize, 0usize);
+    let (mut definitions, mut imports, mut first) = (0usize, 0usize, 0u8);
     for line in page.lines() {
         let code = unnumbered(line.text);
         let trimmed = code.trim();
@@ -81,13 +81,17 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             Role::Definition => {
                 definitions += 1;
                 let indent = code.len() - code.trim_start().len();
-                let value = if indent == 0 { 7.0 } else { 5.0 };
+                let value = if indent == 0 { 6.5 } else { 4.5 };
                 // The line keeps its indentation, which is part of an outline.
                 if definitions <= 400 {
                     draft.quote(line, value / (1.0 + definitions as f64 * 0.02));
                 }
             }
             Role::Import => imports += 1,
+            Role::Other if first < 6 => {
+                first += 1;
+                draft.quote(line.trimmed(), 1.5 - f64::from(first) * 0.2);
+            }
             Role::Other => {}
         }
     }
@@ -98,5 +102,5 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         draft.lead.push(counted(imports, "import"));
     }
     draft.facts(page, Worth::READ);
-    draft.edges(page, 8, 3, 1.2);
+    draft.edges(page, 0, 2, 1.2);
 }

@@ -3,6 +3,7 @@
 use super::super::draft::{Draft, Worth};
 use super::super::page::{Page, Sample};
 use crate::facts::FactKind;
+use memchr::memmem;
 use std::borrow::Cow;
 
 /// Words that only test runners print, at their beginning or end.
@@ -12,13 +13,17 @@ const MARKS: [&str; 26] = [
     "tests passed", "Failures:", "FAILED (failures=", "FAILED (errors=", "vitest run", " RUN  v", "tests completed", "snapshot",
 ];
 
+/// Words that make a test run wherever they stand: behind the log of an installation, say.
+const STRONG: [&str; 3] = ["= test session starts =", "= short test summary info =", "\ntest result: "];
+
 pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
     let marked = |line: &str| MARKS.iter().any(|mark| line.contains(mark)) || is_count(line);
     let named = page.facts.of_kind(FactKind::Failing).take(2).count();
     let verdict = |line: &str| line.ends_with(" ... ok") || line.ends_with(" ... FAILED") || line.ends_with(" PASSED") || line.contains(" PASSED ");
     let totals = page.facts.of_kind(FactKind::Total).filter(|fact| fact.text.ends_with("passed") || fact.text.ends_with("failed")).count();
     let marks = sample.lines().filter(|line| marked(line)).count();
-    marks >= 2 || (marks >= 1 && (named > 0 || totals > 0)) || sample.share(verdict) >= 0.3
+    let deep = STRONG.iter().any(|mark| memmem::find(page.text.as_bytes(), mark.as_bytes()).is_some());
+    marks >= 2 || deep && (named > 0 || totals > 0) || (marks >= 1 && (named > 0 || totals > 0)) || sample.share(verdict) >= 0.3
 }
 
 /// `running 12 tests`, `Ran 17 tests in 0.012s`, `ok  	example.com/pkg	0.3s`
