@@ -4,20 +4,19 @@
 
 pub mod check;
 pub mod dialect;
+pub mod digest;
+pub mod facts;
 pub mod json;
 pub mod known;
+pub mod lines;
 pub mod meter;
 pub mod models;
 pub mod policy;
 pub mod rewrite;
+pub mod shape;
 pub mod tokens;
 pub mod transcript;
 pub mod wire;
-pub mod digest;
-pub mod facts;
-pub mod lines;
-pub mod shape;
-pub mod tokens;
 
 pub use dialect::Dialect;
 pub use rewrite::{Edit, Refused, Rewrite};

@@ -19,14 +19,3 @@ pub use amount::Tokens;
 pub use counter::{Counter, Factor};
 pub use estimate::{Class, WEIGHTS, classes, estimate};
 pub use vocabulary::Vocabulary;
-//! How many tokens a text has: a quick estimate.
-
-/// A number of tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tokens(pub usize);
-
-/// The estimate by character classes.
-#[must_use]
-pub fn estimate(text: &str) -> Tokens {
-    Tokens(text.len().div_ceil(4))
-}
