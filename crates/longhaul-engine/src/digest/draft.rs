@@ -86,13 +86,15 @@ impl<'a> Draft<'a> {
         for (kind, value) in [(FactKind::Error, worth.error), (FactKind::Warning, worth.warning), (FactKind::Frame, worth.frame)] {
             for (rank, fact) in page.facts.of_kind(kind).take(400).enumerate() {
                 if let Some(text) = source_of(page, fact) {
+                    let value = if fact.is_specific() { value } else { value * 0.5 };
                     self.quotes.push(Quote { at: fact.at, text, value: decayed(value, rank), times: fact.times });
                 }
             }
         }
         for (label, kind) in [("totals", FactKind::Total), ("exit statuses named", FactKind::Exit)] {
-            let named: Vec<_> = page.facts.of_kind(kind).map(|fact| fact.text.clone()).collect();
-            self.note(label, worth.total, named);
+            let told = page.status().map(|status| status.to_string());
+            let named = page.facts.of_kind(kind).map(|fact| fact.text.clone()).filter(|text| told.as_deref() != Some(text));
+            self.note(label, worth.total, named.collect::<Vec<_>>());
         }
     }
 
@@ -116,7 +118,7 @@ impl<'a> Draft<'a> {
         for line in page.lines() {
             let hits = page.focus.hits(line.text);
             if hits > 0 {
-                let value = 6.0 + 3.0 * (hits.min(4) as f64 - 1.0);
+                let value = 14.0 + 4.0 * (hits.min(4) as f64 - 1.0);
                 self.quote(line.trimmed(), decayed(value, found));
                 found += 1;
                 if found == 400 {
@@ -129,8 +131,8 @@ impl<'a> Draft<'a> {
     /// The digest, of at most this many tokens.
     pub(super) fn settle(mut self, page: &Page<'a>, head: &Head<'_>, budget: Tokens) -> Settled {
         self.tidy();
-        let width = (budget.0 * 2 / 5).clamp(64, 240);
-        let mut choice = self.choose(width, budget.0.saturating_sub(estimate(&head.line(&self.lead, page.facts.full_lines())).0));
+        let width = (budget.0 as usize * 2 / 5).clamp(64, 240);
+        let mut choice = self.choose(width, budget - estimate(&head.line(&self.lead, page.facts.full_lines())));
         loop {
             for gaps in [Gaps::Counted, Gaps::Marked] {
                 let settled = self.render(page, head, &choice, width, gaps);
@@ -162,16 +164,17 @@ impl<'a> Draft<'a> {
     }
 
     /// The candidates that are worth most per token, as long as they fit; the best first.
-    fn choose(&self, width: usize, mut room: usize) -> Vec<Candidate> {
-        let mut candidates: Vec<(f64, usize, Candidate)> = Vec::new();
+    fn choose(&self, width: usize, Tokens(mut room): Tokens) -> Vec<Candidate> {
+        let size = |text: &str| estimate(text).0;
+        let mut candidates: Vec<(f64, u64, Candidate)> = Vec::new();
         for (note, Note { items, .. }) in self.notes.iter().enumerate() {
             for (item, (text, value)) in items.iter().enumerate() {
-                let cost = estimate(text).0 + 1;
+                let cost = size(text) + 1;
                 candidates.push((value / (cost as f64 + OVERHEAD), cost, Candidate::Item { note, item }));
             }
         }
         for (index, quote) in self.quotes.iter().enumerate() {
-            let cost = estimate(clip(quote.text, width)).0 + 3;
+            let cost = size(clip(quote.text, width)) + 3;
             candidates.push((quote.value / (cost as f64 + OVERHEAD), cost, Candidate::Quote(index)));
         }
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -181,7 +184,7 @@ impl<'a> Draft<'a> {
             if let Candidate::Item { note, .. } = candidate
                 && !opened[note]
             {
-                cost += estimate(&self.notes[note].label).0 + 6;
+                cost += size(&self.notes[note].label) + 6;
             }
             if cost <= room {
                 room -= cost;

@@ -22,7 +22,7 @@ mod tools;
 
 use crate::tokens::{Tokens, estimate};
 use draft::{Draft, Head, counted, number};
-use outcome::Outcome;
+use outcome::{Origin, Outcome};
 use page::Page;
 use tools::Call;
 
@@ -61,10 +61,10 @@ pub struct Digest {
     pub left_out: usize,
 }
 
-/// What a digest of this text may cost where the caller has no figure: 150 tokens or a twentieth, whichever is more.
+/// What a digest of this text may cost where the caller has no figure: 220 tokens or a twentieth, whichever is more.
 #[must_use]
 pub fn default_budget(text: &str) -> Tokens {
-    Tokens((estimate(text).0 / 20).max(150))
+    Tokens(estimate(text).0 / 20).max(Tokens(220))
 }
 
 /// The digest of an output in at most `budget` tokens (but never under 32, in which little can be said).
@@ -103,7 +103,7 @@ fn head<'a>(page: &Page<'_>, row: &kind::Row, handle: Option<&'a str>) -> Head<'
     if !page.envelope.is_empty() {
         size.push_str(&format!(", inside JSON with {}", page.envelope.join(", ")));
     }
-    let mut outcome = Outcome::of(page, row.origin).words();
+    let mut outcome = Outcome::of(page, Origin::of(page, row)).words();
     for (lines, noun) in [(page.facts.error_lines, "error line"), (page.facts.warning_lines, "warning line")] {
         if lines > 0 {
             outcome.push(counted(lines, noun));

@@ -3,10 +3,10 @@
 use super::draft::{counted, number};
 use super::kind::{self, Kind};
 use super::kinds::search;
-use super::outcome::Outcome;
+use super::outcome::{Origin, Outcome};
 use super::page::Page;
 use super::tools::{Call, Family, on_one_line};
-use super::{Source, kind::Row};
+use super::{Digest, Source};
 use crate::facts::FactKind;
 use crate::lines::clip;
 
@@ -16,22 +16,27 @@ const ERROR_WIDTH: usize = 160;
 /// How much of a command, a query or a path is shown.
 const TARGET_WIDTH: usize = 120;
 
-/// The one-line digest of an output: ``[terminal] ran `npm test` → exit 0, 47 lines``.
+/// The one-line digest of an output: ``[terminal] ran `npm test` → exit 0, 47 lines``. A text shorter than that is its own.
 ///
 /// Where the output failed, up to three of its error lines follow on lines of their own.
 #[must_use]
-pub fn one_line(source: &Source<'_>) -> String {
+pub fn one_line(source: &Source<'_>) -> Digest {
     let call = Call::of(source.tool, source.arguments);
     let page = Page::of(source.text, source.focus, &call);
     let kind = source.kind.unwrap_or_else(|| kind::detect(&page));
-    let outcome = Outcome::of(&page, origin(&call, kind::row(kind)));
+    let outcome = Outcome::of(&page, Origin::of(&page, kind::row(kind)));
     let tool = call.tool.as_deref().unwrap_or("tool");
     let mut line = format!("[{tool}] {}", said(&call, &page, kind, outcome));
     if let Some(handle) = source.handle {
         line.push_str(&format!(" (recall {handle})"));
     }
+    let mut quoted = 0;
     if outcome.failed {
-        for error in page.facts.of_kind(FactKind::Error).take(ERROR_LINES) {
+        let errors = || page.facts.of_kind(FactKind::Error);
+        let specific = errors().filter(|error| error.is_specific());
+        let verdicts = errors().filter(|error| !error.is_specific());
+        for error in specific.chain(verdicts).take(ERROR_LINES) {
+            quoted += 1;
             let text = error.text.trim();
             let shown = clip(text, ERROR_WIDTH);
             line.push('\n');
@@ -41,15 +46,10 @@ pub fn one_line(source: &Source<'_>) -> String {
             }
         }
     }
-    if line.len() > source.text.len() && !source.text.is_empty() { source.text.to_owned() } else { line }
-}
-
-/// What a file reader prints is what was read, whatever it looks like.
-fn origin(call: &Call, row: &Row) -> super::outcome::Origin {
-    match call.family {
-        Some(Family::Read | Family::Search | Family::List | Family::WebSearch | Family::Fetch | Family::Memory) => super::outcome::Origin::Read,
-        _ => row.origin,
+    if line.len() > source.text.len() && !source.text.is_empty() {
+        return Digest { kind, text: source.text.to_owned(), left_out: 0 };
     }
+    Digest { kind, text: line, left_out: page.facts.full_lines().saturating_sub(quoted) }
 }
 
 fn said(call: &Call, page: &Page<'_>, kind: Kind, outcome: Outcome) -> String {

@@ -1,6 +1,8 @@
 //! Whether what was done worked: read once, said in every digest.
 
+use super::kind::{Kind, Row};
 use super::page::Page;
+use super::tools::Family;
 use crate::facts::FactKind;
 
 /// What is known of the outcome.
@@ -19,9 +21,21 @@ pub(super) enum Origin {
     Read,
 }
 
+impl Origin {
+    /// What an output of this kind is of, given what the tool does.
+    pub(super) fn of(page: &Page<'_>, row: &Row) -> Self {
+        match page.call.family {
+            // What a file reader prints is what was read, whatever it looks like.
+            Some(Family::Read | Family::Search | Family::List | Family::WebSearch | Family::Fetch | Family::Memory) => Self::Read,
+            Some(Family::Run | Family::Code) if row.kind == Kind::Prose => Self::Run,
+            _ => row.origin,
+        }
+    }
+}
+
 impl Outcome {
     pub(super) fn of(page: &Page<'_>, origin: Origin) -> Self {
-        let exit = page.facts.exit.filter(|_| status_at_an_edge(page));
+        let exit = page.status();
         let failed = exit.is_some_and(|status| status != 0)
             || opens_with_an_error(page)
             || (origin == Origin::Run && (says_it_failed(page) || (exit.is_none() && ends_in_an_error(page))));
@@ -33,19 +47,6 @@ impl Outcome {
         let exit = self.exit.map(|status| format!("exit {status}"));
         exit.into_iter().chain(self.failed.then(|| "failed".to_owned())).collect()
     }
-}
-
-/// Agents put the exit status in the first or the last lines, around the output.
-fn status_at_an_edge(page: &Page<'_>) -> bool {
-    if page.breaks == crate::lines::Breaks::Escaped {
-        return true;
-    }
-    let has = |line: &str| {
-        let plain = line.trim_start_matches(['<', '[', '(']);
-        let starts = ["exit code", "returncode", "exit_code", "process exited", "the command completed", "command finished", "exit status", "command failed"];
-        starts.iter().any(|start| plain.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start)))
-    };
-    page.lines().take(4).any(|line| has(line.text.trim())) || page.last_lines(6).iter().any(|line| has(line.text))
 }
 
 /// A tool that could not do its work says so first.

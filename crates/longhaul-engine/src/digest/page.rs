@@ -67,6 +67,15 @@ impl<'a> Page<'a> {
         last
     }
 
+    /// The exit status of what was run: agents put it in the first or the last lines, around the output. A status named
+    /// anywhere else belongs to something that the output talks about.
+    pub(super) fn status(&self) -> Option<i64> {
+        let here = self.breaks == Breaks::Escaped
+            || self.lines().take(4).any(|line| names_status(line.text))
+            || self.last_lines(6).iter().any(|line| names_status(line.text));
+        self.facts.exit.filter(|_| here)
+    }
+
     /// Where a piece of the text begins.
     pub(super) fn offset(&self, piece: &str) -> usize {
         (piece.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize)
@@ -90,10 +99,21 @@ pub(super) fn unnumbered(line: &str) -> &str {
     let start = line.trim_start_matches(' ');
     let digits = start.bytes().take_while(u8::is_ascii_digit).count();
     let rest = &start[digits..];
-    match rest.chars().next() {
-        Some('\t' | '→') if digits > 0 => &rest[rest.chars().next().map_or(0, char::len_utf8)..],
+    // Numbers are set flush right; an id in the first column of a table is not.
+    let padded = start.len() < line.len();
+    match rest.strip_prefix('→').or_else(|| rest.strip_prefix('\t').filter(|_| padded)) {
+        Some(code) if digits > 0 => code,
         _ => line,
     }
+}
+
+fn names_status(line: &str) -> bool {
+    const OPENERS: [&str; 9] = [
+        "exit code", "returncode", "exit_code", "process exited", "the command completed", "command finished", "exit status", "exited with",
+        "command failed",
+    ];
+    let line = line.trim().trim_start_matches(['<', '[', '(']);
+    OPENERS.iter().any(|opener| line.get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener)))
 }
 
 /// Lines that agents wrap around an output.

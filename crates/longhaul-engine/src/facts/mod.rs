@@ -112,6 +112,14 @@ impl Fact<'_> {
     /// So much of a line tells it from others.
     pub const TELLING: usize = 60;
 
+    /// Whether the line says what went wrong, and not only that something did: a heading or a verdict says no more than its
+    /// neighbours.
+    #[must_use]
+    pub fn is_specific(&self) -> bool {
+        let text = self.text.trim();
+        !(text.starts_with("===") || text.starts_with("___") || text.starts_with("---") || text.ends_with(" FAILED") || text.starts_with("FAILED "))
+    }
+
     fn is_in(&self, digest: &str, bare: &str) -> bool {
         let text = clip(self.text.trim(), Self::TELLING);
         match self.kind {

@@ -138,7 +138,7 @@ fn is_word(byte: u8) -> bool {
 
 /// Where the number before a noun starts: digits with commas, one space, the noun.
 fn number_before(bytes: &[u8], noun: usize) -> Option<usize> {
-    if noun < 2 || bytes[noun - 1] != b' ' || !matches!(bytes[noun - 2], b'0'..=b'9' | b',') {
+    if noun < 2 || bytes[noun - 1] != b' ' || !bytes[noun - 2].is_ascii_digit() {
         return None;
     }
     let digits = bytes[..noun - 1].iter().rev().take(20).take_while(|byte| matches!(byte, b'0'..=b'9' | b',')).count();

@@ -67,16 +67,19 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     let (mut sorts, mut files) = (Tally::default(), Tally::default());
     for line in page.lines() {
         if let Some(complaint) = complaint(line.text) {
-            sorts.add(complaint.sort);
+            // One of each sort tells more than many of one.
+            if sorts.add(complaint.sort) {
+                draft.quote(line.trimmed(), 12.0);
+            }
             if !complaint.path.is_empty() {
                 files.add(complaint.path);
             }
         }
     }
-    for (label, tally, value) in [("by sort", sorts, 4.0), ("by file", files, 3.0)] {
+    for (label, tally, value) in [("by sort", sorts, 3.5), ("by file", files, 2.8)] {
         let counts = tally.most_first();
         draft.note(label, value, counts.iter().map(|(name, count)| Cow::Owned::<str>(format!("{name} {}", number(*count)))));
     }
-    draft.facts(page, Worth::RUN);
+    draft.facts(page, Worth { error: 8.0, ..Worth::RUN });
     draft.edges(page, 5, 8, 3.0);
 }

@@ -60,7 +60,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     let of = files.len();
     let items = files.iter().take(400).enumerate().map(|(rank, file)| {
         let text = format!("{} +{} −{}", file.path, file.added, file.removed);
-        (Cow::Owned(text), 8.0 / (1.0 + rank as f64 * 0.15))
+        (Cow::Owned(text), 8.0 / (1.0 + rank as f64 * 0.3))
     });
     draft.note_of("files", items.collect(), of);
     draft.facts(page, Worth::READ);

@@ -67,8 +67,8 @@ fn tell(draft: &mut Draft<'_>, label: &str, tally: Tally<'static>) {
 
 /// Elements that are counted, and what the text right inside them is worth.
 const ELEMENTS: [(&str, f64); 14] = [
-    ("title", 9.0), ("h1", 7.0), ("h2", 5.0), ("h3", 4.0), ("a", 2.0), ("button", 4.0), ("input", 0.0), ("form", 0.0), ("select", 0.0), ("table", 0.0), ("img", 0.0),
-    ("p", 3.0), ("li", 2.0), ("label", 3.0),
+    ("title", 9.0), ("h1", 7.0), ("h2", 5.0), ("h3", 4.0), ("a", 1.0), ("button", 4.0), ("input", 0.0), ("form", 0.0), ("select", 0.0), ("table", 0.0), ("img", 0.0),
+    ("p", 4.0), ("li", 1.5), ("label", 3.0),
 ];
 
 fn markup<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
@@ -97,7 +97,7 @@ fn markup<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             && let Some((known, worth)) = ELEMENTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))
         {
             elements.add(known);
-            value = worth.max(1.5);
+            value = *worth;
         }
         at = close;
     }

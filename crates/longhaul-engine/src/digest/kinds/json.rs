@@ -30,7 +30,6 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         return;
     };
     let root = &document.root;
-    let record = root.items.as_deref().unwrap_or(root);
     draft.lead.push(match (root.kinds.map, root.items.is_some()) {
         (true, _) => format!("map of {}", counted(root.count, "key")),
         (false, true) => format!("list of {}", counted(root.count, "item")),
@@ -42,12 +41,42 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     if root.kinds.map {
         draft.note("first keys", 3.0, root.values.iter().map(|(key, _)| Cow::Borrowed(*key)));
     }
-    draft.note("keys", 12.0, record.fields.iter().map(|(key, _)| Cow::Borrowed(*key)));
-    draft.note("values", 5.0, record.fields.iter().filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key} {}", told(node)?)))));
-    draft.note("inside", 5.0, record.fields.iter().filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key}: {}", inside(node)?)))));
-    unusual(page, &document, record, draft);
+    records(page, "", &document, draft);
+    if let Some((key, inner)) = main_list(page.text, root) {
+        records(page, key, &inner, draft);
+    }
     draft.facts(page, Worth::READ);
     draft.edges(page, 1, 0, 1.5);
+}
+
+/// The longest list of records in a field of the root: answers of services wrap what was asked for.
+fn main_list<'a>(text: &'a str, root: &Node<'a>) -> Option<(&'a str, Document<'a>)> {
+    let is_records = |node: &Node<'_>| node.count >= 3 && node.items.as_ref().is_some_and(|items| !items.fields.is_empty());
+    let lists = root.fields.iter().filter(|(_, node)| is_records(node));
+    let (name, _) = lists.max_by_key(|(_, node)| node.count)?;
+    let (key, value) = fields_or_rest(text.trim_start(), name)?;
+    Some((key, Document::read(value)?))
+}
+
+/// A field of a document and its text; where the document is cut off inside it, all that is left.
+fn fields_or_rest<'a>(text: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
+    let fields = fields_of(text);
+    if let Some(field) = fields.iter().find(|(key, _)| *key == name) {
+        return Some(*field);
+    }
+    let at = text.find(&format!("\"{name}\""))? + 1;
+    let rest = text[at + name.len() + 1..].trim_start().strip_prefix(':')?.trim_start();
+    Some((&text[at..at + name.len()], rest))
+}
+
+/// What the records of a list, or the object itself, are made of. `of` names the field that holds them.
+fn records<'a>(page: &Page<'a>, of: &str, document: &Document<'a>, draft: &mut Draft<'a>) {
+    let record = document.root.items.as_deref().unwrap_or(&document.root);
+    let label = |what: &str| if of.is_empty() { what.to_owned() } else { format!("{what} of {of}") };
+    draft.note(label("keys"), 12.0, record.fields.iter().map(|(key, _)| Cow::Borrowed(*key)));
+    draft.note(label("values"), 5.0, record.fields.iter().filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key} {}", told(node)?)))));
+    draft.note(label("inside"), 5.0, record.fields.iter().filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key}: {}", inside(node)?)))));
+    unusual(page, document, record, draft);
 }
 
 /// The values of a field: counted where they repeat, by example where they do not.

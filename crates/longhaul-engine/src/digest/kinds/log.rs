@@ -78,7 +78,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         last = last.or_else(|| time(line.text));
     }
     if let (Some(first), Some(last)) = (first, last) {
-        draft.note("from, to", 9.0, [Cow::Borrowed(first), Cow::Borrowed(last)]);
+        draft.note("from, to", 7.0, [Cow::Borrowed(first), Cow::Borrowed(last)]);
     }
     draft.note("levels", 12.0, levels.most_first().iter().map(|(level, count)| Cow::Owned::<str>(format!("{} {level}", number(*count)))));
     draft.facts(page, Worth::RUN);

@@ -20,21 +20,25 @@ use std::collections::HashMap;
 #[derive(Default)]
 pub(super) struct Tally<'a> {
     by_name: HashMap<&'a str, usize>,
+    last: usize,
     pub(super) counts: Vec<(&'a str, usize)>,
 }
 
 impl<'a> Tally<'a> {
-    pub(super) fn add(&mut self, name: &'a str) {
+    /// Counts one more. Whether it is the first of its name.
+    pub(super) fn add(&mut self, name: &'a str) -> bool {
         // Neighbours are often alike.
-        if let Some(last) = self.counts.last_mut().filter(|(last, _)| *last == name) {
+        if let Some(last) = self.counts.get_mut(self.last).filter(|(last, _)| *last == name) {
             last.1 += 1;
-            return;
+            return false;
         }
-        let index = *self.by_name.entry(name).or_insert_with(|| {
+        let next = self.counts.len();
+        self.last = *self.by_name.entry(name).or_insert(next);
+        if self.last == next {
             self.counts.push((name, 0));
-            self.counts.len() - 1
-        });
-        self.counts[index].1 += 1;
+        }
+        self.counts[self.last].1 += 1;
+        self.last == next
     }
 
     /// The names, the most frequent first; equal ones in the order of first sight.

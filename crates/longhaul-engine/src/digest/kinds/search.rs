@@ -32,7 +32,7 @@ fn hit(line: &str) -> Option<Hit<'_>> {
                 if digits > 0 && bytes.get(at + 1 + digits) == Some(byte) && is_path(&line[..at]) {
                     return Some(Hit { path: &line[..at], found: *byte == b':' });
                 }
-                if *byte == b':' && is_path(&line[..at]) && !line[..at].contains(':') && bytes.get(at + 1) != Some(&b'/') && !bytes[at + 1..].is_empty() {
+                if *byte == b':' && is_path(&line[..at]) && !line[..at].contains(':') && !matches!(bytes.get(at + 1), Some(b'/' | b':')) && !bytes[at + 1..].is_empty() {
                     let file = line[..at].rsplit('/').next().is_some_and(|name| name.contains('.'));
                     if file && !later_number(&bytes[at + 1..]) {
                         return Some(Hit { path: &line[..at], found: true });

@@ -17,13 +17,14 @@ const MODIFIERS: [&str; 22] = [
 const IMPORTS: [&str; 6] = ["import", "from", "use", "#include", "require", "using"];
 
 #[derive(PartialEq, Eq)]
-enum Role {
-    Definition,
+enum Role<'a> {
+    /// Of this name.
+    Definition(&'a str),
     Import,
     Other,
 }
 
-fn role(code: &str) -> Role {
+fn role(code: &str) -> Role<'_> {
     let mut words = code.split(|c: char| c == ' ' || c == '\t').filter(|word| !word.is_empty());
     let Some(mut word) = words.next() else { return Role::Other };
     if IMPORTS.contains(&word) {
@@ -37,15 +38,29 @@ fn role(code: &str) -> Role {
             None => return Role::Other,
         }
     }
-    let name = words.next();
-    if DEFINES.contains(&word) && name.is_some_and(|name| name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '<' | '(' | '*' | '$' | '`'))) {
+    if DEFINES.contains(&word) {
+        let begins = |name: &&str| name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '<' | '(' | '*' | '$' | '`'));
         // `type` and `object` are also words; a definition does not end like a sentence.
-        return if code.ends_with('.') { Role::Other } else { Role::Definition };
+        return match words.next().filter(begins) {
+            Some(name) if !code.ends_with('.') => Role::Definition(identifier(name)),
+            _ => Role::Other,
+        };
     }
     // Methods of the C family and constants that hold a function have no word of their own.
     let opens = code.ends_with('{') && code.contains('(') && !is_control(word);
     let arrow = modified && code.contains("=>") && code.contains('=');
-    if opens && (modified || code.contains(") {") && word.contains('(')) || arrow { Role::Definition } else { Role::Other }
+    if opens && (modified || code.contains(") {") && word.contains('(')) || arrow {
+        let before = code.split(['(', '=']).next().unwrap_or(code).trim_end();
+        Role::Definition(identifier(before.rsplit([' ', '*', '&']).next().unwrap_or(before)))
+    } else {
+        Role::Other
+    }
+}
+
+/// The name at the start of a word, without what is called or declared with it.
+fn identifier(word: &str) -> &str {
+    let end = word.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$' | '.' | '!' | '-'))).unwrap_or(word.len());
+    word[..end].trim_end_matches(['.', '-'])
 }
 
 fn is_control(word: &str) -> bool {
@@ -71,6 +86,7 @@ pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
 
 pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     let (mut definitions, mut imports, mut first) = (0usize, 0usize, 0u8);
+    let mut names: Vec<&'a str> = Vec::new();
     for line in page.lines() {
         let code = unnumbered(line.text);
         let trimmed = code.trim();
@@ -78,10 +94,13 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             continue;
         }
         match role(trimmed) {
-            Role::Definition => {
+            Role::Definition(name) => {
                 definitions += 1;
+                if !name.is_empty() && names.len() < 400 && !names.contains(&name) {
+                    names.push(name);
+                }
                 let indent = code.len() - code.trim_start().len();
-                let value = if indent == 0 { 6.5 } else { 4.5 };
+                let value = if indent == 0 { 4.0 } else { 2.5 };
                 // The line keeps its indentation, which is part of an outline.
                 if definitions <= 400 {
                     draft.quote(line, value / (1.0 + definitions as f64 * 0.02));
@@ -101,6 +120,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     if imports > 0 {
         draft.lead.push(counted(imports, "import"));
     }
+    draft.note("defines", 2.6, names);
     draft.facts(page, Worth::READ);
     draft.edges(page, 0, 2, 1.2);
 }
