@@ -44,7 +44,7 @@ pub(super) fn ends_with_a_reply(at: At, findings: &mut Findings) {
 }
 
 /// The texts of a message's content, each with its pointer.
-pub(super) fn texts<'v>(message: &'v Value, at: At) -> Vec<(At, &'v str)> {
+pub(super) fn texts(message: &Value, at: At) -> Vec<(At, &str)> {
     match &message["content"] {
         Value::String(text) => vec![(at / "content", text.as_str())],
         parts => list(parts)

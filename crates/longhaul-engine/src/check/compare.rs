@@ -322,9 +322,9 @@ impl<'p, 'v> Matching<'p, 'v> {
     }
 
     fn summary_stands_for_something(&self, summary: usize, findings: &mut Findings) {
-        let kept: usize = self.kept.iter().flatten().map(|&u| self.pair.before_units[u].pieces.len()).sum();
-        let thinking = self.pair.before.list.iter().filter(|piece| !piece.counts()).count();
-        if kept + self.claimed.len() + thinking >= self.pair.before.list.len() {
+        let kept: usize = self.kept.iter().flatten().map(|&u| self.pair.before_units[u].skeleton.len()).sum();
+        let all = self.pair.before.list.iter().filter(|piece| piece.counts()).count();
+        if kept + self.claimed.len() >= all {
             let at = self.pair.after.list[summary].at;
             findings.report(&V3, at, "a message was added although none was removed: leave it out");
         }

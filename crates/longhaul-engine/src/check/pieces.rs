@@ -12,6 +12,7 @@ use crate::Dialect;
 /// Who said it, as far as a rewrite cares. Results belong to the user's side in every dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speaker {
+    /// The system, the developer, or a role that nobody knows.
     System,
     User,
     Assistant,
@@ -90,8 +91,8 @@ pub(super) fn pieces<'v>(request: &Request<'v>, dialect: Dialect) -> Pieces<'v> 
 fn speaker(message: &Value) -> Speaker {
     match role(message) {
         "assistant" => Speaker::Assistant,
-        "system" | "developer" => Speaker::System,
-        _ => Speaker::User,
+        "user" => Speaker::User,
+        _ => Speaker::System,
     }
 }
 
@@ -225,7 +226,7 @@ impl<'v> Collector<'v> {
             }
             _ if is_output(item) => self.result(Speaker::User, item, &item["output"], id, self.at),
             kind if kind.ends_with("_call") => self.whole(Speaker::Assistant, Kind::Other, item, self.at),
-            _ => self.whole(Speaker::User, Kind::Other, item, self.at),
+            _ => self.whole(Speaker::System, Kind::Other, item, self.at),
         }
     }
 }
@@ -244,7 +245,9 @@ enum Strings {
 
 fn mix(parts: &[u64]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    parts.iter().for_each(|&part| hasher.write_u64(part));
+    for &part in parts {
+        hasher.write_u64(part);
+    }
     hasher.finish()
 }
 
