@@ -1,6 +1,8 @@
 //! The checker against real request bodies: it finds what is known to be odd about them, and whatever it calls an error
 //! is explained. Needs `LONGHAUL_SHARED`, the folder that holds `corpus/`.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use std::collections::BTreeSet;
 use std::fs;
 

@@ -23,6 +23,9 @@ pub(super) fn check(request: &Request, findings: &mut Findings) {
         content(message, at, findings);
         calls(message, at, findings);
     }
+    if request.messages.is_empty() {
+        findings.report(&O5, request.root, "there are no messages: send at least one");
+    }
     pairing(request, findings);
     tools(request, findings);
     json_mode(request, findings);
