@@ -255,8 +255,7 @@ impl<'p, 'v> Matching<'p, 'v> {
             .map(|&p| &self.pair.before.list[p])
             .filter(|piece| piece.counts())
             .collect();
-        let images = missing.iter().filter(|piece| piece.kind == Kind::Image).count();
-        let mut marks = images;
+        let mut marks = missing.iter().filter(|piece| piece.kind == Kind::Image).count();
         for p in new {
             let piece = &self.pair.after.list[p];
             let may_be_summary = piece.kind == Kind::Prose && unit.speaker == Speaker::User;
@@ -303,6 +302,10 @@ impl<'p, 'v> Matching<'p, 'v> {
         };
         let piece = &self.pair.after.list[p];
         let originals = &self.pair.before_units[gap.clone()];
+        if piece.kind == Kind::Prose && self.was_an_image(piece, originals) {
+            self.claimed.extend(&originals[0].pieces);
+            return;
+        }
         if piece.kind == Kind::Prose && self.summary.is_none() && !self.edits(piece, originals) {
             self.summary = Some(p);
             return;
@@ -316,6 +319,13 @@ impl<'p, 'v> Matching<'p, 'v> {
         } else {
             findings.report(&V3, piece.at, message);
         }
+    }
+
+    /// Whether a new text stands for a message that was nothing but an image.
+    fn was_an_image(&self, piece: &Piece, originals: &[Unit]) -> bool {
+        let [original] = originals else { return false };
+        let images = original.pieces.iter().all(|&p| self.pair.before.list[p].kind == Kind::Image);
+        images && original.speaker == piece.speaker
     }
 
     /// Whether a new text is an edit of the only text it stands for, rather than a summary of it.
