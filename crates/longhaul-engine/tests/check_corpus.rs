@@ -1,11 +1,14 @@
 //! The checker against real request bodies: it finds what is known to be odd about them, and whatever it calls an error
 //! is explained. Needs `LONGHAUL_SHARED`, the folder that holds `corpus/`.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use std::collections::BTreeSet;
 use std::fs;
 
 use longhaul_engine::Dialect;
 use longhaul_engine::check::{Host, Severity, Target, check, compare};
+use serde_json::Value;
 
 struct Sample {
     file: String,
@@ -165,20 +168,132 @@ fn a_body_is_a_rewrite_of_itself() {
 
 #[test]
 fn a_pretty_printed_or_reordered_body_is_a_rewrite_of_the_original() {
-    fn reversed(value: &serde_json::Value) -> serde_json::Value {
+    fn reversed(value: &Value) -> Value {
         match value {
-            serde_json::Value::Object(map) => {
-                map.iter().rev().map(|(k, v)| (k.clone(), reversed(v))).collect()
-            }
-            serde_json::Value::Array(list) => list.iter().map(reversed).collect(),
+            Value::Object(map) => map.iter().rev().map(|(k, v)| (k.clone(), reversed(v))).collect(),
+            Value::Array(list) => list.iter().map(reversed).collect(),
             other => other.clone(),
         }
     }
     for Sample { file, body, dialect, target, .. } in samples().into_iter().filter(|s| s.body.len() < 200_000)
     {
-        let value: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let value: Value = serde_json::from_str(&body).unwrap();
         let pretty = serde_json::to_string_pretty(&reversed(&value)).unwrap();
         assert_eq!(compare(&body, &pretty, dialect, &target), [], "{file}");
         assert_eq!(check(&pretty, dialect, &target).len(), check(&body, dialect, &target).len(), "{file}");
+    }
+}
+
+/// Where a body can be cut without cutting a step: before each message that neither answers nor goes on with another.
+fn boundaries(messages: &[Value]) -> Vec<usize> {
+    let mut open: BTreeSet<&str> = BTreeSet::new();
+    let mut places = Vec::new();
+    for (i, message) in messages.iter().enumerate() {
+        let blocks = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let answers = message["role"] == "tool"
+            || message["type"] == "function_call_output"
+            || blocks.iter().any(|b| b["type"] == "tool_result");
+        let bound = i > 0 && messages[i - 1]["type"] == "reasoning";
+        if open.is_empty() && !answers && !bound {
+            places.push(i);
+        }
+        let of_blocks = blocks.iter().filter(|b| b["type"] == "tool_use").map(|b| &b["id"]);
+        let of_item = (message["type"] == "function_call").then_some(&message["call_id"]);
+        open.extend(
+            calls.iter().map(|call| &call["id"]).chain(of_blocks).chain(of_item).filter_map(Value::as_str),
+        );
+        let of_blocks = blocks.iter().map(|b| &b["tool_use_id"]);
+        let of_output = (message["type"] != "function_call").then_some(&message["call_id"]);
+        for id in of_blocks.chain(of_output).chain([&message["tool_call_id"]]).filter_map(Value::as_str) {
+            open.remove(id);
+        }
+    }
+    places
+}
+
+/// A compaction as simple as can be, written without a line of the checker's: some messages in the middle become one.
+fn compacted(body: &Value, key: &str, cut: std::ops::Range<usize>) -> String {
+    let mut after = body.clone();
+    let summary =
+        serde_json::json!({"role": "user", "content": "In short: work was done and more is to do."});
+    after[key].as_array_mut().unwrap().splice(cut, [summary]);
+    after.to_string()
+}
+
+#[test]
+fn a_simple_compaction_of_a_real_body_breaks_nothing_and_a_careless_one_is_caught() {
+    let (mut fine, mut careless) = (0, 0);
+    let samples = samples();
+    for Sample { file, body, dialect, target, quirks } in &samples {
+        if quirks.iter().any(|quirk| quirk.starts_with("A1 ")) {
+            continue;
+        }
+        let value: Value = serde_json::from_str(body).unwrap();
+        let key = if *dialect == Dialect::Responses { "input" } else { "messages" };
+        let messages = value[key].as_array().unwrap();
+        let is_prompt = |m: &Value| {
+            let results = |list: &Vec<Value>| list.iter().all(|b| b["type"] == "tool_result");
+            m["role"] == "user" && !m["content"].as_array().is_some_and(results)
+        };
+        let Some(newest) = messages.iter().rposition(is_prompt) else { continue };
+        let first = messages.iter().position(|m| m["role"] != "system" && m["role"] != "developer").unwrap();
+        let errors = |after: &str| {
+            let mut found = compare(body, after, *dialect, target);
+            found.retain(|violation| violation.severity == Severity::Error);
+            found
+        };
+        let places = boundaries(messages);
+        let ends: Vec<usize> = places.iter().copied().filter(|&p| p > first + 1 && p <= newest).collect();
+        for &end in ends.iter().step_by(ends.len() / 4 + 1) {
+            assert_eq!(errors(&compacted(&value, key, first..end)), [], "{file} {first}..{end}");
+            fine += 1;
+        }
+        let behind: Vec<usize> = places.iter().copied().filter(|&p| p > newest + 2).collect();
+        if let Some(&end) = behind.get(behind.len() / 2) {
+            assert_eq!(errors(&compacted(&value, key, newest + 1..end)), [], "{file} {newest}+1..{end}");
+            fine += 1;
+            assert_ne!(
+                errors(&compacted(&value, key, newest..end)),
+                [],
+                "{file}: the newest message went unnoticed"
+            );
+        }
+        // Reasoning may be dropped from the item behind it; R4 has its own example.
+        let inside = |p: &usize| !places.contains(p) && messages[p - 1]["type"] != "reasoning";
+        for within in (first + 2..newest).filter(inside).step_by(7).take(4) {
+            assert_ne!(
+                errors(&compacted(&value, key, first..within)),
+                [],
+                "{file}: cut inside a step at {within}"
+            );
+            careless += 1;
+        }
+    }
+    println!("{fine} compactions accepted, {careless} careless ones caught");
+    assert!(samples.is_empty() || fine > 100 && careless > 30, "{fine} {careless}");
+}
+
+#[test]
+fn real_bodies_with_a_piece_cut_out_are_judged_without_a_panic() {
+    for Sample { body, dialect, target, .. } in samples().iter().filter(|sample| sample.body.len() < 40_000) {
+        let places = body.char_indices().map(|(place, _)| place).step_by(body.len() / 12 + 1);
+        for place in places {
+            let without = body[..place].to_owned() + body[place..].trim_start_matches(|c: char| c != ',');
+            for damaged in [&body[..place], &without] {
+                let _ = check(damaged, *dialect, target);
+                let _ = compare(body, damaged, *dialect, target);
+            }
+        }
+        let value: Value = serde_json::from_str(body).unwrap();
+        let key = if *dialect == Dialect::Responses { "input" } else { "messages" };
+        for i in 0..value[key].as_array().map_or(0, Vec::len) {
+            let mut without = value.clone();
+            without[key].as_array_mut().unwrap().remove(i);
+            for other in Dialect::ALL {
+                let _ = check(&without.to_string(), other, target);
+                let _ = compare(body, &without.to_string(), other, target);
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What holds for every input, however odd: no panic, no stack overflow, equal answers, time in proportion.
 
+#![allow(clippy::unwrap_used)]
+
 use std::time::{Duration, Instant};
 
 use longhaul_engine::Dialect;
@@ -207,6 +209,14 @@ fn a_lone_surrogate_is_reported_where_it_stands() {
     let found = check(body, Dialect::Chat, &Target::of(Dialect::Chat));
     let places: Vec<(&str, &str)> = found.iter().map(|v| (v.rule, v.at.as_str())).collect();
     assert_eq!(places, [("G1", "/messages/1/content/0/text"), ("G1", "/messages/1/content/1/text")]);
+}
+
+#[test]
+fn a_key_that_stands_twice_is_reported_where_it_stands() {
+    let body = r#"{"x":[1,{"a/b":{"c":1,"c":2,"d":{}}}],"messages":[{"role":"user","content":"hi","content":"ho"}],"x":0}"#;
+    let found = check(body, Dialect::Chat, &Target::of(Dialect::Chat));
+    let places: Vec<(&str, &str)> = found.iter().map(|v| (v.rule, v.at.as_str())).collect();
+    assert_eq!(places, [("G1", "/x/1/a~1b/c"), ("G1", "/messages/0/content"), ("G1", "/x")]);
 }
 
 /// A session of so many messages, half of them calls and results, in each dialect.

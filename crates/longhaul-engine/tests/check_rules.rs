@@ -13,6 +13,8 @@
 //! `body` is followed by a whole body instead of messages. In `compare-*.txt`, `before` gives the original that the
 //! following cases are compared with.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 
 use longhaul_engine::Dialect;
@@ -174,7 +176,7 @@ fn every_rule_has_an_example_that_breaks_it_and_one_that_keeps_it() {
     let missing: Vec<&str> = RULES
         .iter()
         .map(|rule| rule.number)
-        .filter(|number| !MADE.contains(number) && !(shown(number, true) && shown(number, false)))
+        .filter(|number| !(MADE.contains(number) || shown(number, true) && shown(number, false)))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

@@ -23,6 +23,9 @@ pub(super) fn check(request: &Request, findings: &mut Findings) {
         content(message, at, findings);
         calls(message, at, findings);
     }
+    if request.messages.is_empty() {
+        findings.report(&O5, request.root, "there are no messages: send at least one");
+    }
     pairing(request, findings);
     tools(request, findings);
     json_mode(request, findings);
@@ -44,7 +47,7 @@ pub(super) fn ends_with_a_reply(at: At, findings: &mut Findings) {
 }
 
 /// The texts of a message's content, each with its pointer.
-pub(super) fn texts<'v>(message: &'v Value, at: At) -> Vec<(At, &'v str)> {
+pub(super) fn texts(message: &Value, at: At) -> Vec<(At, &str)> {
     match &message["content"] {
         Value::String(text) => vec![(at / "content", text.as_str())],
         parts => list(parts)

@@ -163,6 +163,8 @@ struct Matching<'p, 'v> {
     /// Calls that the original left unanswered: a rewrite may answer them with a stub.
     unanswered: HashSet<&'v str>,
     summary: Option<usize>,
+    /// User messages that lost one text, which may have been the summary of an earlier compaction.
+    lost_one: Vec<At>,
 }
 
 impl<'p, 'v> Matching<'p, 'v> {
@@ -183,6 +185,7 @@ impl<'p, 'v> Matching<'p, 'v> {
             unit_of,
             unanswered,
             summary: None,
+            lost_one: Vec::new(),
         }
     }
 
@@ -212,8 +215,13 @@ impl<'p, 'v> Matching<'p, 'v> {
             }
             u = end;
         }
+        let gone = self.gone();
         if let Some(summary) = self.summary {
-            self.summary_stands_for_something(summary, findings);
+            self.judge_summary(summary, gone, findings);
+        }
+        let replaced = usize::from(self.summary.is_some() && gone > 1);
+        for &at in self.lost_one.iter().skip(replaced) {
+            findings.report(&V3, at, "part of this message is gone: keep a message whole or remove it whole");
         }
         self.summary
     }
@@ -247,8 +255,7 @@ impl<'p, 'v> Matching<'p, 'v> {
             .map(|&p| &self.pair.before.list[p])
             .filter(|piece| piece.counts())
             .collect();
-        let images = missing.iter().filter(|piece| piece.kind == Kind::Image).count();
-        let mut marks = images;
+        let mut marks = missing.iter().filter(|piece| piece.kind == Kind::Image).count();
         for p in new {
             let piece = &self.pair.after.list[p];
             let may_be_summary = piece.kind == Kind::Prose && unit.speaker == Speaker::User;
@@ -265,11 +272,12 @@ impl<'p, 'v> Matching<'p, 'v> {
         }
         let cut = missing.iter().filter(|piece| piece.kind != Kind::Image).count();
         let at = self.pair.after.list[unit.pieces[0]].at;
-        match unit.speaker {
-            _ if cut == 0 => {}
-            Speaker::Assistant => {
+        match (unit.speaker, cut) {
+            (_, 0) => {}
+            (Speaker::Assistant, _) => {
                 findings.report(&V10, at, "part of this step is gone: keep a step whole or remove it whole");
             }
+            (Speaker::User, 1) => self.lost_one.push(at),
             _ => findings.report(
                 &V3,
                 at,
@@ -294,6 +302,10 @@ impl<'p, 'v> Matching<'p, 'v> {
         };
         let piece = &self.pair.after.list[p];
         let originals = &self.pair.before_units[gap.clone()];
+        if piece.kind == Kind::Prose && self.was_an_image(piece, originals) {
+            self.claimed.extend(&originals[0].pieces);
+            return;
+        }
         if piece.kind == Kind::Prose && self.summary.is_none() && !self.edits(piece, originals) {
             self.summary = Some(p);
             return;
@@ -309,6 +321,13 @@ impl<'p, 'v> Matching<'p, 'v> {
         }
     }
 
+    /// Whether a new text stands for a message that was nothing but an image.
+    fn was_an_image(&self, piece: &Piece, originals: &[Unit]) -> bool {
+        let [original] = originals else { return false };
+        let images = original.pieces.iter().all(|&p| self.pair.before.list[p].kind == Kind::Image);
+        images && original.speaker == piece.speaker
+    }
+
     /// Whether a new text is an edit of the only text it stands for, rather than a summary of it.
     fn edits(&self, piece: &Piece, originals: &[Unit]) -> bool {
         const TELLING: usize = 8;
@@ -321,10 +340,15 @@ impl<'p, 'v> Matching<'p, 'v> {
         original.counts() && original.speaker == piece.speaker && same >= TELLING.min(old.len())
     }
 
-    fn summary_stands_for_something(&self, summary: usize, findings: &mut Findings) {
-        let kept: usize = self.kept.iter().flatten().map(|&u| self.pair.before_units[u].pieces.len()).sum();
-        let thinking = self.pair.before.list.iter().filter(|piece| !piece.counts()).count();
-        if kept + self.claimed.len() + thinking >= self.pair.before.list.len() {
+    /// How many pieces of the original are no more.
+    fn gone(&self) -> usize {
+        let kept: usize = self.kept.iter().flatten().map(|&u| self.pair.before_units[u].skeleton.len()).sum();
+        let all = self.pair.before.list.iter().filter(|piece| piece.counts()).count();
+        all.saturating_sub(kept + self.claimed.len())
+    }
+
+    fn judge_summary(&self, summary: usize, gone: usize, findings: &mut Findings) {
+        if gone == 0 {
             let at = self.pair.after.list[summary].at;
             findings.report(&V3, at, "a message was added although none was removed: leave it out");
         }

@@ -82,10 +82,10 @@ fn alternation(request: &Request, findings: &mut Findings) {
     }
     let rule = if findings.target.host.lists(X7.number) { &X7 } else { &X10 };
     for (i, pair) in request.messages.windows(2).enumerate() {
-        let role = role(&pair[1]);
-        if ["user", "assistant"].contains(&role) && role == super::role(&pair[0]) {
+        let speaker = role(&pair[1]);
+        if ["user", "assistant"].contains(&speaker) && speaker == role(&pair[0]) {
             let message =
-                format!("two {role} messages follow each other, which this model refuses: join them");
+                format!("two {speaker} messages follow each other, which this model refuses: join them");
             findings.report(rule, request.at(i + 1), message);
         }
     }

@@ -71,7 +71,7 @@ pub(super) fn is_base64(data: &str) -> bool {
     let digits = data.trim_end_matches('=');
     data.len() - digits.len() <= 2
         && digits.len() % 4 != 1
-        && data.len() % 4 == 0
+        && data.len().is_multiple_of(4)
         && !data.is_empty()
         && digits.bytes().all(|byte| digit(byte).is_some())
 }
@@ -116,6 +116,7 @@ fn dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
     bytes.starts_with(b"\xff\xd8").then(|| jpeg(bytes)).flatten()
 }
 
+#[derive(Clone, Copy)]
 enum Order {
     Big,
     Little,

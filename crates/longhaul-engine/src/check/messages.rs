@@ -137,12 +137,8 @@ fn text(block: &Block, findings: &mut Findings) {
 }
 
 fn system(request: &Request, findings: &mut Findings) {
-    let (system, at) = (&request.envelope["system"], At::BODY / "system");
-    if let Some(text) = system.as_str() {
-        blank(text, at, findings);
-    }
-    for (s, block) in list(system) {
-        text(&Block::new(at / s, block), findings);
+    for (s, block) in list(&request.envelope["system"]) {
+        text(&Block::new(At::BODY / "system" / s, block), findings);
     }
 }
 

@@ -67,11 +67,12 @@ fn tail(request: &Request, findings: &mut Findings) {
     }
 }
 
-/// M5. Results are counted until the next assistant message, whatever else comes between.
+/// M5. Results are counted until the next assistant message, whatever else comes between. The vendor's validator passes
+/// over the very first message here, so that even a well-formed pair at the start is refused.
 fn pairing(request: &Request, findings: &mut Findings) {
     let mut open: HashMap<&str, bool> = HashMap::new();
     let mut opened_at = 0;
-    for (i, message) in request.messages.iter().enumerate() {
+    for (i, message) in request.messages.iter().enumerate().skip(1) {
         match role(message) {
             "tool" => {
                 let id = message["tool_call_id"].as_str().unwrap_or_default();

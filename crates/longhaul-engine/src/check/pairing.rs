@@ -41,15 +41,15 @@ struct Turn<'v> {
 /// The blocks of all messages in turns, gathered while the messages are walked.
 #[derive(Default)]
 pub(super) struct Turns<'v> {
-    turns: Vec<Turn<'v>>,
+    runs: Vec<Turn<'v>>,
     entries: Vec<Entry<'v>>,
     ids: HashSet<&'v str>,
 }
 
 impl<'v> Turns<'v> {
     pub(super) fn message(&mut self, role: &'v str) {
-        if self.turns.last().is_none_or(|turn| turn.role != role) {
-            self.turns.push(Turn { role, entries: self.entries.len()..self.entries.len() });
+        if self.runs.last().is_none_or(|turn| turn.role != role) {
+            self.runs.push(Turn { role, entries: self.entries.len()..self.entries.len() });
         }
     }
 
@@ -80,7 +80,7 @@ impl<'v> Turns<'v> {
             call_shape(block.value, block.at, findings);
         }
         self.entries.push(Entry { what, id, message, at: block.at });
-        if let Some(turn) = self.turns.last_mut() {
+        if let Some(turn) = self.runs.last_mut() {
             turn.entries.end = self.entries.len();
         }
     }
@@ -90,11 +90,11 @@ impl<'v> Turns<'v> {
     }
 
     pub(super) fn check(&self, request: &Request, findings: &mut Findings) {
-        for (t, turn) in self.turns.iter().enumerate() {
-            let before = t.checked_sub(1).map(|b| &self.turns[b]);
+        for (t, turn) in self.runs.iter().enumerate() {
+            let before = t.checked_sub(1).map(|b| &self.runs[b]);
             match turn.role {
                 "assistant" => {
-                    let next = self.turns.get(t + 1).filter(|next| next.role == "user");
+                    let next = self.runs.get(t + 1).filter(|next| next.role == "user");
                     answered(self.of(Some(turn)), self.of(next), findings);
                 }
                 "user" => {
@@ -119,7 +119,7 @@ impl<'v> Turns<'v> {
     /// A7 and A8: a server tool's call and its result.
     fn server_tools(&self, findings: &mut Findings) {
         let mut waiting: HashMap<&str, (usize, At)> = HashMap::new();
-        for (t, turn) in self.turns.iter().enumerate().filter(|(_, turn)| turn.role == "assistant") {
+        for (t, turn) in self.runs.iter().enumerate().filter(|(_, turn)| turn.role == "assistant") {
             let entries = self.of(Some(turn));
             for (e, entry) in entries.iter().enumerate() {
                 if entry.what == What::ServerCall {
@@ -132,7 +132,7 @@ impl<'v> Turns<'v> {
             if waiting.is_empty() {
                 continue;
             }
-            let Some(next) = self.turns.get(t + 1) else { break };
+            let Some(next) = self.runs.get(t + 1) else { break };
             if entries.iter().any(|entry| entry.what == What::Call) {
                 if let Some(other) = self.of(Some(next)).iter().find(|entry| entry.what != What::Result) {
                     let message =

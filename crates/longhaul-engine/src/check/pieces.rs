@@ -12,6 +12,7 @@ use crate::Dialect;
 /// Who said it, as far as a rewrite cares. Results belong to the user's side in every dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speaker {
+    /// The system, the developer, or a role that nobody knows.
     System,
     User,
     Assistant,
@@ -84,14 +85,18 @@ pub(super) fn pieces<'v>(request: &Request<'v>, dialect: Dialect) -> Pieces<'v> 
             Dialect::Responses => collector.item(message),
         }
     }
-    Pieces { system, tools: hash(&envelope["tools"], Strings::Exact), list: collector.list }
+    Pieces {
+        system,
+        tools: mix(&request.tools().map(|(_, tool)| element_hash(tool)).collect::<Vec<_>>()),
+        list: collector.list,
+    }
 }
 
 fn speaker(message: &Value) -> Speaker {
     match role(message) {
         "assistant" => Speaker::Assistant,
-        "system" | "developer" => Speaker::System,
-        _ => Speaker::User,
+        "user" => Speaker::User,
+        _ => Speaker::System,
     }
 }
 
@@ -134,7 +139,7 @@ impl<'v> Collector<'v> {
     }
 
     fn whole(&mut self, speaker: Speaker, kind: Kind, value: &'v Value, at: At) {
-        let exact = hash(value, Strings::Exact);
+        let exact = element_hash(value);
         self.push(speaker, kind, at, "", (exact, exact));
     }
 
@@ -196,7 +201,7 @@ impl<'v> Collector<'v> {
                     self.prose(speaker, text, map, at);
                 }
                 ("image" | "image_url" | "input_image", ..) => {
-                    let exact = hash(block, Strings::Exact);
+                    let exact = element_hash(block);
                     self.push(speaker, Kind::Image, at, "", (0, exact));
                 }
                 ("thinking" | "redacted_thinking" | "compaction", ..) => {
@@ -225,7 +230,7 @@ impl<'v> Collector<'v> {
             }
             _ if is_output(item) => self.result(Speaker::User, item, &item["output"], id, self.at),
             kind if kind.ends_with("_call") => self.whole(Speaker::Assistant, Kind::Other, item, self.at),
-            _ => self.whole(Speaker::User, Kind::Other, item, self.at),
+            _ => self.whole(Speaker::System, Kind::Other, item, self.at),
         }
     }
 }
@@ -244,7 +249,9 @@ enum Strings {
 
 fn mix(parts: &[u64]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    parts.iter().for_each(|&part| hasher.write_u64(part));
+    for &part in parts {
+        hasher.write_u64(part);
+    }
     hasher.finish()
 }
 
@@ -285,6 +292,11 @@ fn object_hash(value: &Value, except: &[&str]) -> u64 {
     entries_hash(map.iter().filter(|(key, _)| own(key)), Strings::Exact)
 }
 
+/// Anything, without cache marks of its own.
+fn element_hash(value: &Value) -> u64 {
+    if value.is_object() { object_hash(value, &[]) } else { hash(value, Strings::Exact) }
+}
+
 fn prose_hash(text: &str, block: &Map<String, Value>) -> u64 {
     let own = |key: &str| !["type", "text"].contains(&key) && !CACHE_MARKS.contains(&key);
     mix(&[text_hash(text), entries_hash(block.iter().filter(|(key, _)| own(key)), Strings::Exact)])
@@ -296,7 +308,7 @@ fn content_hash(content: &Value) -> u64 {
         Value::Array(parts) => {
             let hashes = parts.iter().map(|part| match (part["text"].as_str(), part.as_object()) {
                 (Some(text), Some(map)) => prose_hash(text, map),
-                _ => object_hash(part, &[]),
+                _ => element_hash(part),
             });
             mix(&hashes.collect::<Vec<_>>())
         }

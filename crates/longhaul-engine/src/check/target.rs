@@ -85,7 +85,8 @@ impl Host {
 pub struct Target {
     /// The host that reads the body.
     pub host: Host,
-    /// The model goes on from a last assistant message (A12, G7). Unknown: a last assistant message is a warning.
+    /// The model goes on from a last assistant message (A12, G7). Unknown or yes: such an end is a warning all the same,
+    /// because a transcript that ends with a reply has nothing to answer.
     pub prefill: Option<bool>,
     /// The model takes `role: "system"` inside `messages` (A17). Unknown: a warning.
     pub mid_system: Option<bool>,

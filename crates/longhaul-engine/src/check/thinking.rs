@@ -30,12 +30,10 @@ pub(super) fn signature(block: &Block, findings: &mut Findings) {
 fn tail(request: &Request, findings: &mut Findings) {
     let Some((last, message)) = request.last() else { return };
     let mode = kind(&request.envelope["thinking"]);
-    if ["", "disabled"].contains(&mode) && role(message) == "assistant" {
-        if let Some((b, _)) = list(&message["content"]).find(|(_, block)| is_thinking(block)) {
-            let message =
-                "the last message has thinking while thinking is off: remove it or switch thinking on";
-            findings.report(&A20, request.at(last) / "content" / b, message);
-        }
+    let off = ["", "disabled"].contains(&mode) && role(message) == "assistant";
+    if let Some((b, _)) = list(&message["content"]).find(|(_, block)| off && is_thinking(block)) {
+        let message = "the last message has thinking while thinking is off: remove it or switch thinking on";
+        findings.report(&A20, request.at(last) / "content" / b, message);
     }
     let in_loop = list(&message["content"]).any(|(_, block)| kind(block) == "tool_result");
     let reply = request.messages.iter().rposition(|m| role(m) == "assistant");
