@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use longhaul_engine::Dialect;
-use longhaul_engine::check::{Host, Severity, Target, check, compare};
+use longhaul_engine::check::{Severity, Target, check, compare};
+use longhaul_engine::models;
 use serde_json::Value;
 
 struct Sample {
@@ -24,6 +25,7 @@ struct Sample {
 /// refused; the next request would have put the results behind the calls, or the user's next message behind the reply.
 const EXPLAINED: &[(&str, &str, &str)] = &[
     ("mini-swe-agent_", "O2", "reply appended: the last reply submits by a call that nobody answers"),
+    ("mini-swe-agent_deepseek_reasoner", "X7", "reply appended: the model wants the user's message last"),
     ("mini-swe-django-303k", "O2", "as the runs it was joined from"),
     ("openhands_", "O2", "reply appended: the last reply finishes by a call that nobody answers"),
     ("openhands-swebench-202k", "O2", "as the runs it was joined from"),
@@ -50,29 +52,9 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Who such a model's requests in the corpus went to, and what is published about the model.
+/// Who receives such a model's requests, as the model table has it.
 fn target(model: &str, dialect: Dialect) -> Target {
-    let host = match (model, dialect) {
-        (_, Dialect::Messages) => "anthropic",
-        (_, Dialect::Responses) => "openai",
-        (m, _) if m.starts_with("deepseek") => "deepseek",
-        (m, _) if m.starts_with("litellm_proxy") || m.starts_with("claude") => "litellm",
-        (m, _) if m.contains('/') => "openrouter",
-        (m, _) if m.starts_with("grok") => "xai",
-        _ => "openai",
-    };
-    let mut target = Target::on(Host::named(host).unwrap());
-    let is = |names: &[&str]| names.iter().any(|name| model.starts_with(name));
-    if is(&["claude-opus-4-6", "claude-opus-4-7", "claude-opus-4-8", "claude-opus-5"]) {
-        target.prefill = Some(false);
-    }
-    if is(&["claude-opus-4-8", "claude-opus-5"]) {
-        target.mid_system = Some(true);
-    }
-    if is(&["deepseek/deepseek-reasoner"]) {
-        target.wants_reasoning = Some(true);
-    }
-    target
+    models::find(model).target(dialect)
 }
 
 fn samples() -> Vec<Sample> {
