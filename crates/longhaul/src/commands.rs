@@ -2,6 +2,9 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod compress;
 pub(crate) mod config;
 pub(crate) mod explain;
+pub(crate) mod recall;
+pub(crate) mod stats;
 pub(crate) mod tokens;
