@@ -243,12 +243,13 @@ impl<'p, 'v> Matching<'p, 'v> {
         let unit = &self.pair.after_units[unit];
         let mut sources = Vec::new();
         let mut new = Vec::new();
+        let likely = self.likely_source(unit);
         for &p in &unit.pieces {
             let piece = &self.pair.after.list[p];
             if !piece.counts() {
                 continue;
             }
-            match self.free.get_mut(&piece.skeleton).and_then(VecDeque::pop_front) {
+            match self.free.get_mut(&piece.skeleton).and_then(|free| claim(free, &self.unit_of, likely)) {
                 Some(original) => {
                     self.claimed.insert(original);
                     sources.push(self.unit_of[original]);
@@ -298,6 +299,15 @@ impl<'p, 'v> Matching<'p, 'v> {
         }
     }
 
+    /// The original unit that a changed one comes from, by a piece that only one has: texts and images repeat.
+    fn likely_source(&self, unit: &Unit) -> Option<usize> {
+        let only = |p: &usize| match self.free.get(&self.pair.after.list[*p].skeleton) {
+            Some(free) if free.len() == 1 => free.front().map(|original| self.unit_of[*original]),
+            _ => None,
+        };
+        unit.pieces.iter().find_map(only)
+    }
+
     fn wholly_new(
         &mut self,
         unit: &Unit,
@@ -343,7 +353,8 @@ impl<'p, 'v> Matching<'p, 'v> {
         let (old, new) = (original.text.as_bytes(), piece.text.as_bytes());
         let shared = |a: &mut dyn Iterator<Item = (&u8, &u8)>| a.take_while(|(x, y)| x == y).count();
         let same = shared(&mut old.iter().zip(new)).max(shared(&mut old.iter().rev().zip(new.iter().rev())));
-        original.counts() && original.speaker == piece.speaker && same >= TELLING.min(old.len())
+        let alike = !old.is_empty() && same >= TELLING.min(old.len());
+        original.counts() && original.speaker == piece.speaker && alike
     }
 
     /// How many pieces of the original are no more.
@@ -379,6 +390,13 @@ impl<'p, 'v> Matching<'p, 'v> {
             findings.report(&X12, at, "this reply lost its reasoning, which the host passes on");
         }
     }
+}
+
+/// Takes a piece of the likely unit, if there is one among the first, else the first.
+fn claim(free: &mut VecDeque<usize>, unit_of: &[usize], likely: Option<usize>) -> Option<usize> {
+    const LOOKED_AT: usize = 64;
+    let at = free.iter().take(LOOKED_AT).position(|original| Some(unit_of[*original]) == likely);
+    free.remove(at.unwrap_or(0))
 }
 
 /// A line such as `[tool call]: shell({"cmd": "ls"})`, or the tags some models call tools with.

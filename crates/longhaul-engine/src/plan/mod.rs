@@ -225,9 +225,9 @@ fn marker(messages: usize, restarted: bool, wish: &Wish) -> String {
         (None, true) => " of the session before, which is archived,".to_owned(),
         _ => String::new(),
     };
-    let plural = if messages == 1 { "message" } else { "messages" };
+    let (noun, verb) = if messages == 1 { ("message", "was") } else { ("messages", "were") };
     format!(
-        "{CHECKPOINT_OPENING}: {messages} earlier {plural}{from} were removed here without a summary, because the context \
+        "{CHECKPOINT_OPENING}: {messages} earlier {noun}{from} {verb} removed here without a summary, because the context \
          window was full. For reference only; go on from the recent messages below.]"
     )
 }

@@ -55,10 +55,15 @@ fn as_block(transcript: &Transcript<'_>, message: ElementId, end: End, text: &st
     }
     let said = transcript.units.iter().filter(|unit| unit.owns.contains(&message)).flat_map(|unit| unit.blocks());
     let own = transcript.span_of(message);
-    let Some(original) = said.filter(|b| own.contains(b.at)).find(|b| b.text.is_some()) else {
+    let original = said.filter(|b| own.contains(b.at)).map(|b| b.text()).find(|text| !text.trim().is_empty());
+    // An empty string may be a message's content; an empty block may not be part of it.
+    let Some(original) = original else {
         return vec![Edit::Insert { before: message, json: wire::message(transcript.dialect, Role::User, text) }];
     };
-    let original = wire::block(transcript.dialect, Role::User, &original.text());
-    let json = if end == End::Front { format!("[{block},{original}]") } else { format!("[{original},{block}]") };
+    let original = wire::block(transcript.dialect, Role::User, &original);
+    let json = match end {
+        End::Front => format!("[{block},{original}]"),
+        End::Back => format!("[{original},{block}]"),
+    };
     vec![Edit::Set { object: own, key: "content", json }]
 }

@@ -61,9 +61,9 @@ impl<'t, 'b> Survey<'t, 'b> {
     /// The newest thing that a person said.
     pub(super) fn newest_prompt(&self) -> Option<usize> {
         let said_by = |wanted: &[Speaker]| {
-            self.transcript.units.iter().rposition(
-                |unit| matches!(&unit.kind, UnitKind::Prompt { by, .. } if wanted.contains(by)),
-            )
+            self.transcript.units.iter().rposition(|unit| {
+                matches!(&unit.kind, UnitKind::Prompt { by, .. } if wanted.contains(by)) && says_something(unit)
+            })
         };
         said_by(&[Speaker::User]).or_else(|| said_by(&[Speaker::Unsure]))
     }
@@ -90,11 +90,15 @@ impl<'t, 'b> Survey<'t, 'b> {
         units.map(|(at, _)| at).collect()
     }
 
-    /// The units that stay whatever happens: what a person said last, the newest message under the user's name, and the
-    /// last unit.
+    /// The units that stay whatever happens: what a person said last, the newest message under the user's name, checkpoints,
+    /// and the last unit, with the last that is understood.
     pub(super) fn pinned(&self) -> BTreeSet<usize> {
-        let last = self.units.len().checked_sub(1);
-        self.newest_message().into_iter().chain(self.newest_prompt()).chain(last).collect()
+        let units = self.transcript.units.iter().enumerate();
+        let checkpoints = units.filter(|(_, unit)| matches!(unit.kind, UnitKind::Checkpoint(_))).map(|(at, _)| at);
+        let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
+        let last = [self.units.len().checked_sub(1), self.transcript.units.iter().rposition(understood)];
+        let said = self.newest_message().into_iter().chain(self.newest_prompt());
+        said.chain(checkpoints).chain(last.into_iter().flatten()).collect()
     }
 
     /// The first exchange: the first prompt, what comes with it, and the step that answers it.
@@ -117,4 +121,9 @@ impl<'t, 'b> Survey<'t, 'b> {
         }
         start..self.units.len()
     }
+}
+
+/// Whether there is more in a unit than blanks.
+fn says_something(unit: &Unit<'_>) -> bool {
+    unit.blocks().any(|block| block.kind != BlockKind::Text || !block.text().trim().is_empty())
 }

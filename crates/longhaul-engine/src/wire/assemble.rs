@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::recognise::Channel;
 use super::spoken::{self, Heard, SpokenCall};
 use super::{Note, NoteKind};
 use crate::json::Span;
@@ -28,12 +29,17 @@ pub(super) struct Assembler<'b> {
     /// Whether the block before, in this message, was tool output as text.
     observing: bool,
     prompt_openings: Vec<String>,
+    channel: Channel,
 }
 
 /// A template repeats within a few prompts or not at all.
 const OPENINGS_KEPT: usize = 32;
 
 impl<'b> Assembler<'b> {
+    pub(super) fn new(channel: Channel) -> Self {
+        Self { channel, ..Self::default() }
+    }
+
     /// Starts a message; its parts follow.
     pub(super) fn begin(&mut self, message: Option<ElementId>) {
         self.message = message;
@@ -161,7 +167,7 @@ impl<'b> Assembler<'b> {
             (BlockKind::Text, spoken) => {
                 let call = spoken.as_ref().and_then(|(_, call)| call.as_ref());
                 match spoken::hear(&block, call, &self.prompt_openings) {
-                    Heard::Observation if spoken.is_none() => Heard::Unsure,
+                    Heard::Observation if spoken.is_none() || self.channel == Channel::Own => Heard::Unsure,
                     // A header block says "result", the next block is the result.
                     Heard::User if self.observing => Heard::Observation,
                     heard => heard,

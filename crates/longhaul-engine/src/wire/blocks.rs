@@ -1,6 +1,6 @@
 //! What the three dialects have in common: a content block's type says what it is, wherever it stands.
 
-use super::NoteKind;
+use super::{NoteKind, recognise};
 use super::assemble::{Answer, Assembler};
 use super::raw::{Element, Field, Item, Key, Raw};
 use crate::json::{Kind, Span};
@@ -21,7 +21,7 @@ impl<'r, 'b> Reader<'r, 'b> {
     pub(super) fn new(raw: &'r Raw<'b>) -> Self {
         Self {
             raw,
-            assembler: Assembler::default(),
+            assembler: Assembler::new(recognise::channel(raw)),
             preamble: Vec::new(),
             begun: false,
             content_lists: Vec::new(),

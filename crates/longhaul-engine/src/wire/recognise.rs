@@ -1,6 +1,6 @@
 //! Which dialect a body is written in, by its shape.
 
-use super::raw::{Element, Key, Raw};
+use super::raw::{Element, Item, Key, Raw};
 use crate::Dialect;
 use crate::json::Kind;
 use crate::transcript::ArrayId;
@@ -37,6 +37,37 @@ pub(super) fn dialect(raw: &Raw<'_>) -> (Dialect, bool) {
         signs.chat += u32::from(raw.field_of(tool, Key::Function).is_some());
     }
     by_elements(raw, signs)
+}
+
+/// How an agent's calls reach its tools.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Channel {
+    /// By the dialect's own means: then nobody writes calls as prose too, and what looks like tool output in a user's text
+    /// is somebody's words.
+    Own,
+    /// As text, if at all.
+    #[default]
+    Prose,
+}
+
+/// The channel: its own, if any call stands in the body as one.
+pub(super) fn channel(raw: &Raw<'_>) -> Channel {
+    if has_calls(raw) { Channel::Own } else { Channel::Prose }
+}
+
+fn has_calls(raw: &Raw<'_>) -> bool {
+    list(raw).into_iter().flat_map(|id| raw.elements(id)).filter_map(|e| e.item).any(|item| {
+        let is = |item: Item, wanted: fn(&str) -> bool| raw.string(item, Key::Type).is_some_and(|name| wanted(&name));
+        raw.holds(item, Key::ToolCalls)
+            || raw.holds(item, Key::FunctionCall)
+            || is(item, |name| name.ends_with("_call"))
+            || raw
+                .list(item, Key::Content)
+                .into_iter()
+                .flat_map(|id| raw.elements(id))
+                .filter_map(|block| block.item)
+                .any(|block| is(block, |name| name == "tool_use"))
+    })
 }
 
 /// How many things stand in a body that only one dialect has.

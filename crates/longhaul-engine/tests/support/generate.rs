@@ -160,7 +160,7 @@ impl Tally {
 /// A body, the same for the same seed.
 pub fn body(dialect: Dialect, seed: u64) -> Generated {
     let mut writer =
-        Writer { numbers: Numbers(seed), dialect, items: Vec::new(), quirks: Vec::new(), next_id: 0 };
+        Writer { numbers: Numbers(seed), dialect, items: Vec::new(), quirks: Vec::new(), next_id: 0, texts: 0 };
     writer.units();
     writer.finish()
 }
@@ -189,6 +189,7 @@ struct Writer {
     items: Vec<Value>,
     quirks: Vec<&'static str>,
     next_id: usize,
+    texts: usize,
 }
 
 /// Stands for half a surrogate pair, which no `Value` can hold, until the body is text.
@@ -223,8 +224,11 @@ impl Writer {
         if self.rarely(60, "empty text") {
             return String::new();
         }
+        // The number keeps texts apart, as real ones are: what is kept can be told from what went.
+        self.texts += 1;
         let count = 1 + self.numbers.below(3);
-        (0..count).map(|_| *self.numbers.pick(WORDS)).collect::<Vec<_>>().join(" ")
+        let words: Vec<&str> = (0..count).map(|_| *self.numbers.pick(WORDS)).collect();
+        format!("{} ({})", words.join(" "), self.texts)
     }
 
     fn id(&mut self) -> String {
@@ -342,7 +346,7 @@ impl Writer {
 
     fn prompt(&mut self) {
         let content = if self.rarely(15, "host note") {
-            json!("<system-reminder>the build is green</system-reminder>")
+            json!(format!("<system-reminder>{}</system-reminder>", self.words()))
         } else {
             self.content("user")
         };
@@ -352,8 +356,8 @@ impl Writer {
 
     fn step(&mut self) {
         if self.rarely(8, "spoken observation") {
-            let message =
-                self.message("assistant", json!("I look.\n<read_file>\n<path>a</path>\n</read_file>"));
+            let reply = format!("{}\n<read_file>\n<path>a</path>\n</read_file>", self.words());
+            let message = self.message("assistant", json!(reply));
             self.items.push(message);
             let output = format!("[read_file for 'a'] Result:\n{}", self.words());
             let message = self.message("user", json!(output));
@@ -400,8 +404,8 @@ impl Writer {
                     blocks.push(json!({"type": "redacted_thinking", "data": "b3BhcXVl"}));
                 }
                 if self.rarely(10, "server tool") {
-                    blocks.push(json!({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"q": "x"}}));
-                    blocks.push(json!({"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": [{"type": "web_search_result", "url": "u"}]}));
+                    blocks.push(json!({"type": "server_tool_use", "id": format!("srv_{}", self.items.len()), "name": "web_search", "input": {"q": "x"}}));
+                    blocks.push(json!({"type": "web_search_tool_result", "tool_use_id": format!("srv_{}", self.items.len()), "content": [{"type": "web_search_result", "url": "u"}]}));
                 }
                 blocks.push(self.text_block("assistant"));
                 let message = self.message("assistant", Value::Array(blocks));
@@ -422,10 +426,10 @@ impl Writer {
             self.items.push(item);
         }
         if self.rarely(10, "web search") {
-            self.items.push(json!({"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}}));
+            self.items.push(json!({"type": "web_search_call", "id": format!("ws_{}", self.items.len()), "status": "completed", "action": {"type": "search", "query": "x"}}));
         }
         if self.rarely(12, "mcp call") {
-            self.items.push(json!({"type": "mcp_call", "id": "mcp_1", "name": "n", "server_label": "s", "arguments": "{}", "output": "done"}));
+            self.items.push(json!({"type": "mcp_call", "id": format!("mcp_{}", self.items.len()), "name": "n", "server_label": "s", "arguments": "{}", "output": "done"}));
         }
         let content = if self.rarely(12, "refusal") {
             json!([{"type": "refusal", "refusal": "I would rather not"}])
@@ -544,16 +548,16 @@ impl Writer {
                 let content = self.content("system");
                 json!({"role": "system", "content": content})
             }
-            4 if self.rarely(1, "checkpoint") => {
+            4 if !self.quirks.contains(&"checkpoint") && self.rarely(1, "checkpoint") => {
                 json!({"role": "user", "content": "[Longhaul checkpoint] ## Active Task\nNone."})
             }
             5 if self.rarely(1, "compaction") => json!({"type": "compaction", "encrypted_content": "gAAA"}),
-            6 if self.rarely(1, "item reference") => json!({"type": "item_reference", "id": "msg_1"}),
+            6 if self.rarely(1, "item reference") => json!({"type": "item_reference", "id": format!("msg_{}", self.items.len())}),
             7 if self.rarely(1, "approval") => {
                 self.items.push(
-                    json!({"type": "mcp_approval_request", "id": "apr_1", "name": "n", "arguments": "{}"}),
+                    json!({"type": "mcp_approval_request", "id": format!("apr_{}", self.items.len()), "name": "n", "arguments": "{}"}),
                 );
-                json!({"type": "mcp_approval_response", "approval_request_id": "apr_1", "approve": true})
+                json!({"type": "mcp_approval_response", "approval_request_id": format!("apr_{}", self.items.len() - 1), "approve": true})
             }
             _ => return self.prompt(),
         };
