@@ -98,13 +98,20 @@ fn words(line: &str, mut found: impl FnMut(FactKind, usize, usize)) -> Words {
         match word {
             Word::Error | Word::CountedError => {
                 said.fails = true;
-                let thrown = !begins && bytes[hit.start()].is_ascii_uppercase() && matches!(bytes.get(hit.end()), None | Some(b':'));
+                let thrown = !begins
+                    && bytes[hit.start()].is_ascii_uppercase()
+                    && matches!(bytes.get(hit.end()), None | Some(b':'));
                 said.error |= ends && (begins || thrown);
             }
             Word::Warning => {
-                let end = if bytes[hit.end()..].get(..3).is_some_and(|ing| ing.eq_ignore_ascii_case(b"ing")) { hit.end() + 3 } else { hit.end() };
+                let end = if bytes[hit.end()..].get(..3).is_some_and(|ing| ing.eq_ignore_ascii_case(b"ing")) {
+                    hit.end() + 3
+                } else {
+                    hit.end()
+                };
                 let ends = bytes.get(end).is_none_or(|byte| !is_word(*byte));
-                let raised = !begins && bytes[hit.start()].is_ascii_uppercase() && bytes.get(end) == Some(&b':');
+                let raised =
+                    !begins && bytes[hit.start()].is_ascii_uppercase() && bytes.get(end) == Some(&b':');
                 said.warning |= ends && (begins || raised);
                 if let Some(start) = number_before(bytes, hit.start()) {
                     let end = end + usize::from(bytes.get(end) == Some(&b's'));
@@ -119,9 +126,9 @@ fn words(line: &str, mut found: impl FnMut(FactKind, usize, usize)) -> Words {
             Word::Counted | Word::Changed => said.fails |= bytes[hit.start()].eq_ignore_ascii_case(&b'f'),
         }
         let noun = match word {
-            Word::Changed => ["file ", "files "].into_iter().find_map(|noun| {
-                line.get(..hit.start())?.ends_with(noun).then(|| hit.start() - noun.len())
-            }),
+            Word::Changed => ["file ", "files "]
+                .into_iter()
+                .find_map(|noun| line.get(..hit.start())?.ends_with(noun).then(|| hit.start() - noun.len())),
             Word::CountedError | Word::Counted => Some(hit.start()),
             _ => None,
         };
@@ -141,7 +148,8 @@ fn number_before(bytes: &[u8], noun: usize) -> Option<usize> {
     if noun < 2 || bytes[noun - 1] != b' ' || !bytes[noun - 2].is_ascii_digit() {
         return None;
     }
-    let digits = bytes[..noun - 1].iter().rev().take(20).take_while(|byte| matches!(byte, b'0'..=b'9' | b',')).count();
+    let digits =
+        bytes[..noun - 1].iter().rev().take(20).take_while(|byte| matches!(byte, b'0'..=b'9' | b',')).count();
     let mut start = noun - 1 - digits;
     while bytes[start] == b',' {
         start += 1;
@@ -210,17 +218,7 @@ impl<'a> Distinct<'a> {
     }
 
     fn add(&mut self, at: usize, text: &'a str) {
-        let mut hasher = DefaultHasher::new();
-        let mut in_number = false;
-        for byte in clip(text, 80).bytes() {
-            if !byte.is_ascii_digit() {
-                hasher.write_u8(byte);
-            } else if !in_number {
-                hasher.write_u8(b'#');
-            }
-            in_number = byte.is_ascii_digit();
-        }
-        let key = hasher.finish();
+        let key = key_without_digits(clip(text, 80).as_bytes());
         if let Some(index) = self.by_key.get(&key) {
             self.found[*index].times += 1;
         } else if self.found.len() < MOST_DISTINCT {
@@ -228,6 +226,19 @@ impl<'a> Distinct<'a> {
             self.found.push(Fact { kind: self.kind, text: Cow::Borrowed(text), at, times: 1 });
         }
     }
+}
+
+/// A key that is the same for texts that differ in their digits only.
+pub(crate) fn key_without_digits(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u8(u8::from(text.first().is_some_and(u8::is_ascii_digit)));
+    // Runs are hashed whole: byte by byte would cost more than all the rest of the pass.
+    for run in text.split(u8::is_ascii_digit).filter(|run| !run.is_empty()) {
+        hasher.write(run);
+        hasher.write_u8(0xff);
+    }
+    hasher.write_u8(u8::from(text.last().is_some_and(u8::is_ascii_digit)));
+    hasher.finish()
 }
 
 pub(super) fn scan(text: &str, breaks: Breaks) -> Facts<'_> {
@@ -270,16 +281,18 @@ impl<'a> Scan<'a> {
                         self.exits.push(fact);
                     }
                 }
-                _ if self.known_totals.len() < MOST_DISTINCT && self.known_totals.insert(text) => self.totals.push(fact),
+                _ if self.known_totals.len() < MOST_DISTINCT && self.known_totals.insert(text) => {
+                    self.totals.push(fact);
+                }
                 _ => {}
             }
         });
         self.report(trimmed, said);
         let first = trimmed.text.as_bytes()[0];
-        if said.fails || first >= 0x80 || first == 0x1b || first == b'n' || first == b'r' {
-            if let Some(name) = failing(trimmed.text) {
-                self.tests.add(line.at, name);
-            }
+        if (said.fails || first >= 0x80 || matches!(first, 0x1b | b'n' | b'r'))
+            && let Some(name) = failing(trimmed.text)
+        {
+            self.tests.add(line.at, name);
         }
         self.trace(trimmed, first);
     }
@@ -332,8 +345,9 @@ impl<'a> Scan<'a> {
             if root.kinds.list {
                 found.push(counted(FactKind::Length, root.count.to_string()));
             }
-            let keys = record.into_iter().flat_map(|node| &node.fields).take(MOST_NAMES);
-            found.extend(keys.map(|(key, _)| name_fact(text, FactKind::Key, key)));
+            let ids = root.values.iter().filter(|_| root.kinds.map).map(|(key, _)| *key);
+            let keys = record.into_iter().flat_map(|node| &node.fields).map(|(key, _)| *key).chain(ids);
+            found.extend(keys.take(MOST_NAMES).map(|key| name_fact(text, FactKind::Key, key)));
         } else {
             found.extend(columns(text).into_iter().map(|name| name_fact(text, FactKind::Column, name)));
         }
@@ -347,7 +361,8 @@ fn name_fact<'a>(text: &'a str, kind: FactKind, name: &'a str) -> Fact<'a> {
 
 /// The column names of a text that is separated by commas or tabs: most of the first lines have as many as the first.
 pub(crate) fn columns(text: &str) -> Vec<&str> {
-    let mut lines = Lines::new(text, Breaks::Newline).map(|line| line.text).skip_while(|line| line.trim().is_empty());
+    let mut lines =
+        Lines::new(text, Breaks::Newline).map(|line| line.text).skip_while(|line| line.trim().is_empty());
     let Some(head) = lines.next() else { return Vec::new() };
     for separator in [b',', b'\t'] {
         let count = |line: &str| memchr::memchr_iter(separator, line.as_bytes()).count();
