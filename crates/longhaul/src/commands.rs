@@ -3,5 +3,6 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod digest;
 pub(crate) mod explain;
 pub(crate) mod tokens;

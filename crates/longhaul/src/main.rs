@@ -35,6 +35,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Check(args) => return commands::check::run(args),
         Command::Tokens(args) => commands::tokens::run(args)?,
+        Command::Digest(args) => commands::digest::run(args)?,
         Command::Config(args) => commands::config::run(args, &environment)?,
         Command::Explain(args) => commands::explain::run(args, &environment)?,
         Command::Completions(args) => commands::completions::run(args)?,
