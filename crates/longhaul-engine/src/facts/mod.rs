@@ -20,7 +20,7 @@ use crate::lines::{Breaks, clip};
 use std::borrow::Cow;
 
 pub use scan::Words;
-pub(crate) use scan::key_without_digits;
+pub(crate) use scan::{MOST_DISTINCT, key_without_digits};
 
 /// The class of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

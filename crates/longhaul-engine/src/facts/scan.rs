@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::LazyLock;
 
-/// Distinct lines of one class beyond this are counted and not kept.
-const MOST_DISTINCT: usize = 4096;
+/// Distinct facts of one class beyond this are not kept.
+pub(crate) const MOST_DISTINCT: usize = 4096;
 /// So many totals are kept, the last ones: totals stand at the end.
 const MOST_TOTALS: usize = 12;
 /// So many keys and columns are facts.
@@ -205,20 +205,21 @@ struct Scan<'a> {
     awaits_message: bool,
 }
 
-/// Lines that are the same up to digits are one fact.
+/// Texts with the same key are one fact.
 struct Distinct<'a> {
     kind: FactKind,
+    key: fn(&[u8]) -> u64,
     by_key: HashMap<u64, usize>,
     found: Vec<Fact<'a>>,
 }
 
 impl<'a> Distinct<'a> {
-    fn new(kind: FactKind) -> Self {
-        Self { kind, by_key: HashMap::new(), found: Vec::new() }
+    fn new(kind: FactKind, key: fn(&[u8]) -> u64) -> Self {
+        Self { kind, key, by_key: HashMap::new(), found: Vec::new() }
     }
 
     fn add(&mut self, at: usize, text: &'a str) {
-        let key = key_without_digits(clip(text, 80).as_bytes());
+        let key = (self.key)(clip(text, 80).as_bytes());
         if let Some(index) = self.by_key.get(&key) {
             self.found[*index].times += 1;
         } else if self.found.len() < MOST_DISTINCT {
@@ -226,6 +227,13 @@ impl<'a> Distinct<'a> {
             self.found.push(Fact { kind: self.kind, text: Cow::Borrowed(text), at, times: 1 });
         }
     }
+}
+
+/// A key of the whole text: two tests may differ in a digit.
+fn key(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish()
 }
 
 /// A key that is the same for texts that differ in their digits only.
@@ -244,10 +252,10 @@ pub(crate) fn key_without_digits(text: &[u8]) -> u64 {
 pub(super) fn scan(text: &str, breaks: Breaks) -> Facts<'_> {
     let mut scan = Scan {
         facts: Facts::default(),
-        errors: Distinct::new(FactKind::Error),
-        warnings: Distinct::new(FactKind::Warning),
-        tests: Distinct::new(FactKind::Failing),
-        frames: Distinct::new(FactKind::Frame),
+        errors: Distinct::new(FactKind::Error, key_without_digits),
+        warnings: Distinct::new(FactKind::Warning, key_without_digits),
+        tests: Distinct::new(FactKind::Failing, key),
+        frames: Distinct::new(FactKind::Frame, key_without_digits),
         exits: Vec::new(),
         totals: Vec::new(),
         known_totals: HashSet::new(),

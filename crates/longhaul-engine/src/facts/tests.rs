@@ -61,6 +61,10 @@ fn failing_tests_of_the_common_runners() {
     ] {
         assert_eq!(texts(line, FactKind::Failing), [name], "{line}");
     }
+    assert_eq!(
+        texts("--- FAIL: Case1\n--- FAIL: Case2\n--- FAIL: Case1\n", FactKind::Failing),
+        ["Case1", "Case2"]
+    );
     for line in ["FAILED (errors=1)", "> Task :compile FAILED", "test a ... ok", "not ok 3 - later # TODO"] {
         assert!(texts(line, FactKind::Failing).is_empty(), "{line}");
     }

@@ -1,8 +1,8 @@
 //! Test runs: the totals, each failing test, and what it complained about.
 
-use super::super::draft::{Draft, Worth};
+use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
-use crate::facts::FactKind;
+use crate::facts::{FactKind, MOST_DISTINCT};
 use memchr::memmem;
 use std::borrow::Cow;
 
@@ -73,11 +73,10 @@ fn is_count(line: &str) -> bool {
 pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     let failing: Vec<Cow<'a, str>> =
         page.facts.of_kind(FactKind::Failing).take(400).map(|fact| fact.text.clone()).collect();
-    if !failing.is_empty() {
-        draft.lead.push(format!(
-            "{} failing",
-            super::super::draft::number(page.facts.of_kind(FactKind::Failing).count())
-        ));
+    match page.facts.of_kind(FactKind::Failing).count() {
+        0 => {}
+        MOST_DISTINCT => draft.lead.push(format!("{} or more failing", number(MOST_DISTINCT))),
+        count => draft.lead.push(format!("{} failing", number(count))),
     }
     draft.note("failing", 14.0, failing);
     draft.facts(page, Worth { frame: 7.0, ..Worth::RUN });
