@@ -3,7 +3,7 @@
 //! A digest is one line of our own about the whole, notes of our own, and lines of the source in their order. Our own lines
 //! stand in square brackets; every other line is a line of the source, or its beginning with `…` behind it.
 
-use super::page::Page;
+use super::page::{Page, is_wrapper, unnumbered};
 use crate::facts::{Fact, FactKind};
 use crate::lines::{Line, clip};
 use crate::tokens::{Tokens, estimate};
@@ -122,7 +122,7 @@ impl<'a> Draft<'a> {
 
     /// Proposes the first and the last lines.
     pub(super) fn edges(&mut self, page: &Page<'a>, first: usize, last: usize, value: f64) {
-        let full = page.lines().map(Line::trimmed).filter(|line| !line.text.is_empty());
+        let full = page.lines().filter(|line| !unnumbered(line.text).trim().is_empty()).map(Line::trimmed);
         for (rank, line) in full.take(first).enumerate() {
             self.quote(line, decayed(value, 2 * rank));
         }
@@ -173,7 +173,9 @@ impl<'a> Draft<'a> {
         self.quotes.sort_by(|a, b| a.at.cmp(&b.at).then(b.value.total_cmp(&a.value)));
         let mut kept: Vec<Quote<'a>> = Vec::with_capacity(self.quotes.len());
         let mut known = HashSet::new();
-        for quote in self.quotes.drain(..).filter(|quote| says_something(quote.text)) {
+        for quote in
+            self.quotes.drain(..).filter(|quote| says_something(quote.text) && !is_wrapper(quote.text))
+        {
             match kept.last_mut() {
                 Some(last) if quote.at < last.at + last.text.len() => {
                     last.value = last.value.max(quote.value);

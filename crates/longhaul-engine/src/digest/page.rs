@@ -142,8 +142,8 @@ fn names_status(line: &str) -> bool {
         .any(|opener| line.get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener)))
 }
 
-/// Lines that agents wrap around an output.
-fn is_wrapper(line: &str) -> bool {
+/// Lines that agents wrap around an output: what they say stands in the first line of a digest.
+pub(super) fn is_wrapper(line: &str) -> bool {
     const OPENERS: [&str; 12] = [
         "<returncode>",
         "<output",

@@ -109,7 +109,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             continue;
         }
         let Some(hit) = hit(line.text) else {
-            if is_path(line.text.trim()) && !line.text.trim().contains(' ') {
+            if is_path(line.text.trim()) && !line.text.contains([' ', '<']) {
                 heading = line.text.trim();
             }
             continue;

@@ -121,10 +121,17 @@ fn is_control(word: &str) -> bool {
     .any(|control| word == *control || word.strip_prefix(control).is_some_and(|rest| rest.starts_with('(')))
 }
 
+/// Whether a name stands right before a parenthesis, as in a call; in a sentence there is a space.
+fn is_called(line: &str) -> bool {
+    line.find('(')
+        .is_some_and(|at| line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ')'))
+}
+
 fn is_code(line: &str) -> bool {
     let line = line.trim();
     role(line) != Role::Other
-        || line.ends_with(['{', '}', ';', ')', '(', ','])
+        || line.ends_with(['{', '}', ';', '(', ','])
+        || (line.ends_with([')', ':']) && is_called(line))
         || [
             "//", "/*", "* ", "self.", "return ", "if ", "for ", "elif ", "else:", "raise ", "try:",
             "except", "const ", "let ", "var ", "assert ", "@", "# ",
@@ -137,6 +144,10 @@ fn is_code(line: &str) -> bool {
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     let definitions = sample.lines().filter(|line| role(line.trim()) != Role::Other).count();
     let code = sample.share(is_code);
+    // The lines of code in a trace are no file.
+    if sample.any(|line| line.trim_start().starts_with("Traceback (most recent call last)")) {
+        return false;
+    }
     code >= 0.65 || (definitions >= 2 && code >= 0.4)
 }
 
