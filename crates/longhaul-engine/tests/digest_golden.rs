@@ -60,3 +60,17 @@ fn each_kind_reads_as_written_down() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// The page for users shows the digests of these cases, so that it cannot promise what is not made.
+#[test]
+fn the_page_for_users_shows_these_digests() {
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(crate_folder.join("../../docs/digests.md")).unwrap();
+    for entry in std::fs::read_dir(crate_folder.join("tests/digests")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (digest, line) = parts(&text).digest.split_once("== one line\n").unwrap();
+        assert!(page.contains(digest), "{} has another digest:\n{digest}", path.display());
+        assert!(page.contains(line), "{} has another line:\n{line}", path.display());
+    }
+}
