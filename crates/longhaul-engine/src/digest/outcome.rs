@@ -4,6 +4,7 @@ use super::kind::{Kind, Row};
 use super::page::Page;
 use super::tools::Family;
 use crate::facts::FactKind;
+use memchr::memmem;
 
 /// What is known of the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Outcome {
 
 /// A tool that could not do its work says so first.
 fn opens_with_an_error(page: &Page<'_>) -> bool {
-    const OPENERS: [&str; 14] = [
+    const OPENERS: [&str; 15] = [
         "error:",
         "error ",
         "<tool_use_error>",
@@ -69,6 +70,7 @@ fn opens_with_an_error(page: &Page<'_>) -> bool {
         "failed to ",
         "command failed",
         "exception:",
+        "exception in thread ",
         "{\"error\"",
         "{\"is_error\":true",
         "{\"success\":false",
@@ -82,16 +84,19 @@ fn opens_with_an_error(page: &Page<'_>) -> bool {
     else {
         return false;
     };
-    OPENERS
-        .iter()
-        .any(|opener| first.get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener)))
+    let panics = first.starts_with("thread '") && first.contains(" panicked at ");
+    panics
+        || OPENERS
+            .iter()
+            .any(|opener| first.get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener)))
 }
 
 fn says_it_failed(page: &Page<'_>) -> bool {
     page.facts.of_kind(FactKind::Failing).next().is_some()
+        || memmem::find(page.text.as_bytes(), b"<failure ").is_some()
         || page.facts.of_kind(FactKind::Total).any(|fact| {
             let (count, noun) = fact.text.split_once(' ').unwrap_or_default();
-            matches!(noun.to_ascii_lowercase().as_str(), "failed" | "error" | "errors" | "fail")
+            matches!(noun.to_ascii_lowercase().as_str(), "failed" | "failing" | "error" | "errors" | "fail")
                 && count != "0"
         })
 }

@@ -30,7 +30,7 @@ enum Word {
 }
 
 /// The words that make a line worth a look.
-const WORDS: [(&str, Word); 24] = [
+const WORDS: [(&str, Word); 26] = [
     ("error", Word::CountedError),
     ("xfailed", Word::Counted),
     ("failed", Word::CountedError),
@@ -54,6 +54,8 @@ const WORDS: [(&str, Word); 24] = [
     ("suite", Word::Counted),
     ("changed", Word::Changed),
     ("fail", Word::Counted),
+    ("failing", Word::Counted),
+    ("passing", Word::Counted),
     ("npm err!", Word::Error),
 ];
 

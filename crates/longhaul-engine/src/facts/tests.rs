@@ -29,6 +29,7 @@ fn totals_are_numbers_with_their_noun() {
         texts(" 2 files changed, 10 insertions(+), 1 deletion(-)", FactKind::Total),
         ["2 files changed", "10 insertions", "1 deletion"]
     );
+    assert_eq!(texts("  60 passing (12ms)\n  1 failing\n", FactKind::Total), ["60 passing", "1 failing"]);
     assert_eq!(texts("(12 rows)\nx2 rows\n5 tested", FactKind::Total), ["12 rows"]);
 }
 

@@ -61,6 +61,25 @@ pub(crate) fn failures() -> Vec<(&'static str, String)> {
             "an envelope",
             format!("{{\"output\":\"{}\",\"metadata\":{{\"exit_code\":1}}}}", chatter.replace('\n', "\\n")),
         ),
+        (
+            "mocha",
+            format!("{chatter}  60 passing (12ms)\n  1 failing\n\n  1) Array\n       should return -1:\n"),
+        ),
+        ("a panic", format!("thread 'main' panicked at src/main.rs:1:5:\nno luck\n{chatter}")),
+        (
+            "a Java trace",
+            format!(
+                "Exception in thread \"main\" java.lang.IllegalStateException: no\n{}",
+                "\tat a.B.c(B.java:1)\n".repeat(90)
+            ),
+        ),
+        (
+            "JUnit",
+            format!(
+                "<testsuites><testsuite name=\"a\">\n{}<testcase name=\"b\"><failure message=\"x\"/></testcase>\n",
+                "<testcase name=\"a\"/>\n".repeat(90)
+            ),
+        ),
         ("a tag", format!("<returncode>1</returncode>\n<output>\n{chatter}</output>\n")),
     ]
 }

@@ -50,12 +50,19 @@ fn complaint(line: &str) -> Option<Complaint<'_>> {
                 || before.ends_with("  ")
                 || before.ends_with('[');
             let named = after.starts_with([':', '[', '('])
-                || after.starts_with(" TS")
+                || code(after).is_some_and(|code| code.len() <= 8)
                 || after.starts_with("  ")
                 || after.starts_with("s:");
             if placed && named {
                 return Some(Complaint { sort: code(after).unwrap_or(severity), path: path_in(before) });
             }
+        }
+    }
+    if let Some((before, after)) = line.split_once(": ") {
+        // `path:3:4: F401 …` says only by its code that something is wrong.
+        let placed = !path_in(before).is_empty() && before.ends_with(|c: char| c.is_ascii_digit());
+        if let Some(code) = code(after).filter(|code| placed && code.len() <= 8 && after.starts_with(code)) {
+            return Some(Complaint { sort: code, path: path_in(before) });
         }
     }
     let rest = line.strip_prefix("e: ").or_else(|| line.strip_prefix("w: "))?;

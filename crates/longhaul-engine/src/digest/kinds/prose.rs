@@ -19,8 +19,10 @@ fn is_sentence(line: &str) -> bool {
     let words = line
         .split(' ')
         .filter(|word| {
-            word.chars()
-                .all(|c| c.is_alphabetic() || matches!(c, ',' | '.' | '\'' | ':' | '-' | '’' | '?' | '!'))
+            !word.is_empty()
+                && word
+                    .chars()
+                    .all(|c| c.is_alphabetic() || matches!(c, ',' | '.' | '\'' | ':' | '-' | '’' | '?' | '!'))
         })
         .count();
     words >= 5 && !line.ends_with(['{', ';', ')'])

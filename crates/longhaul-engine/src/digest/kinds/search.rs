@@ -103,11 +103,17 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     let mut files = Tally::default();
     let mut seen: HashSet<&str> = HashSet::new();
     let (mut finds, mut heading, mut quoted) = (0usize, "", 0u32);
+    let mut above: Option<Line<'a>> = None;
     for line in page.lines() {
         if let Some(address) = address(line.text) {
             draft.quote(Line { at: page.offset(address), text: address }, 5.0);
+            // The title stands above the address.
+            if let Some(title) = above.take() {
+                draft.quote(title, 4.0);
+            }
             continue;
         }
+        above = Some(line.trimmed()).filter(|line| !line.text.is_empty());
         let Some(hit) = hit(line.text) else {
             if is_path(line.text.trim()) && !line.text.contains([' ', '<']) {
                 heading = line.text.trim();

@@ -145,7 +145,11 @@ pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     let definitions = sample.lines().filter(|line| role(line.trim()) != Role::Other).count();
     let code = sample.share(is_code);
     // The lines of code in a trace are no file.
-    if sample.any(|line| line.trim_start().starts_with("Traceback (most recent call last)")) {
+    let traced = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with("Traceback (most recent call last)") || line.starts_with("Exception in thread ")
+    };
+    if sample.any(traced) {
         return false;
     }
     code >= 0.65 || (definitions >= 2 && code >= 0.4)

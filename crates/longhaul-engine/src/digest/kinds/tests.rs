@@ -3,11 +3,12 @@
 use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
 use crate::facts::{FactKind, MOST_DISTINCT};
+use crate::lines::Line;
 use memchr::memmem;
 use std::borrow::Cow;
 
 /// Words that only test runners print, at their beginning or end.
-const MARKS: [&str; 26] = [
+const MARKS: [&str; 27] = [
     "test session starts",
     "short test summary",
     "test result: ",
@@ -33,6 +34,7 @@ const MARKS: [&str; 26] = [
     "vitest run",
     " RUN  v",
     "tests completed",
+    " passing (",
     "snapshot",
 ];
 
@@ -55,7 +57,9 @@ pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
         .count();
     let marks = sample.lines().filter(|line| marked(line)).count();
     let deep = STRONG.iter().any(|mark| memmem::find(page.text.as_bytes(), mark.as_bytes()).is_some());
+    let junit = sample.head.iter().take(4).any(|line| line.contains("<testsuite"));
     marks >= 2
+        || junit
         || deep && (named > 0 || totals > 0)
         || (marks >= 1 && (named > 0 || totals > 0))
         || sample.share(verdict) >= 0.3
@@ -82,9 +86,16 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     draft.facts(page, Worth { frame: 7.0, ..Worth::RUN });
     for line in page.last_lines(30) {
         let counts = line.text.bytes().any(|byte| byte.is_ascii_digit());
-        if counts && (MARKS.iter().any(|mark| line.text.contains(mark)) || is_count(line.text)) {
+        let progress = line.text.starts_with("=== RUN") || line.text.starts_with("--- PASS");
+        if counts && !progress && (MARKS.iter().any(|mark| line.text.contains(mark)) || is_count(line.text)) {
             draft.quote(line, 8.0);
         }
+    }
+    // Go prints what went wrong with the file in front of it, and no word of failing.
+    for at in memmem::find_iter(page.text.as_bytes(), b"_test.go:").take(60) {
+        let start = page.text[..at].rfind('\n').map_or(0, |at| at + 1);
+        let line = page.text[start..].lines().next().unwrap_or_default();
+        draft.quote(Line { at: start, text: line }.trimmed(), 8.0);
     }
     draft.edges(page, 1, 3, 2.0);
 }
