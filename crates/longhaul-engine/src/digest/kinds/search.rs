@@ -103,13 +103,16 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     let mut files = Tally::default();
     let mut seen: HashSet<&str> = HashSet::new();
     let (mut finds, mut heading, mut quoted) = (0usize, "", 0u32);
-    let mut above: Option<Line<'a>> = None;
+    let (mut above, mut addresses) = (None::<Line<'a>>, 0u32);
     for line in page.lines() {
         if let Some(address) = address(line.text) {
-            draft.quote(Line { at: page.offset(address), text: address }, 5.0);
+            // The first results are the best ones.
+            let rank = 1.0 / (1.0 + f64::from(addresses) * 0.2);
+            addresses += 1;
+            draft.quote(Line { at: page.offset(address), text: address }, 6.0 * rank);
             // The title stands above the address.
             if let Some(title) = above.take() {
-                draft.quote(title, 4.0);
+                draft.quote(title, 6.0 * rank);
             }
             continue;
         }
