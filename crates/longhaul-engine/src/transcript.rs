@@ -254,6 +254,12 @@ impl Arrays {
         }
     }
 
+    /// The array that is the content of this message.
+    pub(crate) fn content_of(&self, message: ElementId) -> Option<ArrayId> {
+        let is_it = |array: &Array| array.is_message_content && array.owner == Some(message);
+        self.arrays.iter().position(is_it).map(|id| id as ArrayId)
+    }
+
     pub(crate) fn mark_message_content(&mut self, id: ArrayId) {
         self.arrays[id as usize].is_message_content = true;
     }
@@ -341,6 +347,11 @@ impl<'b> Transcript<'b> {
             return Some(element.index as usize);
         }
         self.arrays.array(element.array).owner.and_then(|owner| self.message_of(owner))
+    }
+
+    /// The content list of a message, where its content is a list.
+    pub(crate) fn content_array(&self, message: ElementId) -> Option<ArrayId> {
+        self.arrays.content_of(message)
     }
 
     /// Where an element is.

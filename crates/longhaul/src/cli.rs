@@ -42,6 +42,16 @@ pub(crate) enum Command {
     /// Digest one tool output: short, true, the facts first
     #[command(after_help = "Example:\n  cargo test 2>&1 | longhaul digest --tool bash --tokens 150 -")]
     Digest(DigestArgs),
+    /// Make a request body smaller: tool outputs become short digests, without any model
+    #[command(after_help = "Example:\n  longhaul compress --engine sacred-zone session.json -o smaller.json --originals removed.jsonl\n\n\
+        What is removed is lost unless --originals keeps it; longhaul recall reads it back.")]
+    Compress(CompressArgs),
+    /// Sum a log of compactions
+    #[command(after_help = "Example:\n  longhaul stats compactions.jsonl")]
+    Stats(StatsArgs),
+    /// Print a removed block again
+    #[command(after_help = "Example:\n  longhaul recall --originals removed.jsonl 7k2m9x4qhd")]
+    Recall(RecallArgs),
     /// Print the configuration in force and where each value came from
     #[command(
         after_help = "Example:\n  LONGHAUL_COMPRESSION__THRESHOLD=0.6 longhaul config --config longhaul.yaml"
@@ -81,6 +91,66 @@ pub(crate) struct TokensArgs {
     pub(crate) body: PathBuf,
     #[command(flatten)]
     pub(crate) told: Told,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompressArgs {
+    /// The request body: a file, or - for standard input
+    #[arg(value_name = "BODY")]
+    pub(crate) body: PathBuf,
+    #[command(flatten)]
+    pub(crate) told: Told,
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+    /// The largest result wanted, in tokens
+    #[arg(long, value_name = "N")]
+    pub(crate) to_tokens: Option<u64>,
+    /// Compact even below the threshold
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Say what would be done, and write no body
+    #[arg(long)]
+    pub(crate) preview: bool,
+    /// Keep what is removed or shortened in this file, secrets taken out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) originals: Option<PathBuf>,
+    /// Keep it as it was, secrets included, in a file that only you can read (mode 0600)
+    #[arg(long, value_name = "FILE", conflicts_with = "originals")]
+    pub(crate) originals_raw: Option<PathBuf>,
+    /// Append a row about this compaction to a log, for longhaul stats
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// Write the report as JSON to a file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Say nothing on standard error but failures
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// The log that compress --log wrote: a file, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) log: PathBuf,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RecallArgs {
+    /// The file that compress --originals wrote
+    #[arg(long, value_name = "FILE")]
+    pub(crate) originals: PathBuf,
+    /// The handle that stands in the digest and in the report
+    #[arg(value_name = "HANDLE")]
+    pub(crate) handle: String,
     #[command(flatten)]
     pub(crate) answer: Answer,
 }

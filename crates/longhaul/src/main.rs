@@ -12,6 +12,7 @@ mod commands;
 mod config;
 mod failure;
 mod input;
+mod originals;
 mod output;
 
 use cli::{Cli, Command};
@@ -36,6 +37,9 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Check(args) => return commands::check::run(args),
         Command::Tokens(args) => commands::tokens::run(args)?,
         Command::Digest(args) => commands::digest::run(args)?,
+        Command::Compress(args) => commands::compress::run(args, &environment)?,
+        Command::Stats(args) => commands::stats::run(args)?,
+        Command::Recall(args) => return commands::recall::run(args),
         Command::Config(args) => commands::config::run(args, &environment)?,
         Command::Explain(args) => commands::explain::run(args, &environment)?,
         Command::Completions(args) => commands::completions::run(args)?,

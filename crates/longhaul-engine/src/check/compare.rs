@@ -221,9 +221,21 @@ impl<'p, 'v> Matching<'p, 'v> {
         }
         let replaced = usize::from(self.summary.is_some() && gone > 1);
         for &at in self.lost_one.iter().skip(replaced) {
-            findings.report(&V3, at, "part of this message is gone: keep a message whole or remove it whole");
+            let message = "part of this message is gone: keep a message whole or remove it whole";
+            self.prose_changed(Speaker::User, at, message, findings);
         }
         self.summary
+    }
+
+    /// Prose that is not as it was. Some agents send tool output as the user's text: where no call was ever made, a change of
+    /// such text may be one of a result, and the caller knows better than this module.
+    fn prose_changed(&self, speaker: Speaker, at: At, message: &str, findings: &mut Findings) {
+        let no_calls = self.pair.before.list.iter().all(|piece| piece.kind != Kind::Call);
+        if no_calls && speaker == Speaker::User {
+            findings.report_as(Severity::Warning, &V3, at, message);
+        } else {
+            findings.report(&V3, at, message);
+        }
     }
 
     /// One unit that no original unit equals: an edited one, a cut one, the summary, or something that must not be.
@@ -267,7 +279,8 @@ impl<'p, 'v> Matching<'p, 'v> {
                 self.summary = Some(p);
             } else {
                 let message = "this is not in the original as it stands here: only results, arguments and images may change";
-                findings.report(&V3, piece.at, message);
+                let speaker = if piece.kind == Kind::Prose { unit.speaker } else { Speaker::Assistant };
+                self.prose_changed(speaker, piece.at, message, findings);
             }
         }
         let cut = missing.iter().filter(|piece| piece.kind != Kind::Image).count();
@@ -278,11 +291,10 @@ impl<'p, 'v> Matching<'p, 'v> {
                 findings.report(&V10, at, "part of this step is gone: keep a step whole or remove it whole");
             }
             (Speaker::User, 1) => self.lost_one.push(at),
-            _ => findings.report(
-                &V3,
-                at,
-                "part of this message is gone: keep a message whole or remove it whole",
-            ),
+            (speaker, _) => {
+                let message = "part of this message is gone: keep a message whole or remove it whole";
+                self.prose_changed(speaker, at, message, findings);
+            }
         }
     }
 
@@ -310,15 +322,9 @@ impl<'p, 'v> Matching<'p, 'v> {
             self.summary = Some(p);
             return;
         }
-        // Some agents send tool output as the user's text. Where no call was ever made, an edit of such text may be one
-        // of a result; the caller knows better than this module.
-        let no_calls = self.pair.before.list.iter().all(|piece| piece.kind != Kind::Call);
         let message = "this message is not in the original as it stands here: only one summary may be added";
-        if no_calls && unit.speaker == Speaker::User && piece.kind == Kind::Prose {
-            findings.report_as(Severity::Warning, &V3, piece.at, message);
-        } else {
-            findings.report(&V3, piece.at, message);
-        }
+        let speaker = if piece.kind == Kind::Prose { unit.speaker } else { Speaker::Assistant };
+        self.prose_changed(speaker, piece.at, message, findings);
     }
 
     /// Whether a new text stands for a message that was nothing but an image.

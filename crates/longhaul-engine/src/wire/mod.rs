@@ -14,6 +14,7 @@ mod raw;
 mod recognise;
 mod responses;
 mod spoken;
+mod write;
 
 use std::fmt;
 
@@ -23,6 +24,8 @@ use raw::{Key, Raw};
 use crate::Dialect;
 use crate::json::{NotJson, Span};
 use crate::transcript::Transcript;
+
+pub use write::{Role, block, message, role};
 
 /// Something strange in a body that did not keep it from being read.
 #[derive(Debug, Clone, PartialEq, Eq)]

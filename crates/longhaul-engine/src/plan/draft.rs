@@ -1,0 +1,210 @@
+//! What a compaction does, while it is being worked out: which results shrink to what, which units go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::report::{BlockReport, Fate, What};
+use super::survey::{ResultAt, Survey};
+use super::{Keep, Original};
+use crate::digest::{self, Digest, Focus, Kind, Source};
+use crate::rewrite::Edit;
+use crate::transcript::{Block, BlockKind, Place, Seal, Unit, UnitKind};
+use crate::Tokens;
+use crate::known::Known;
+
+/// A result that shrinks.
+pub(super) struct Shrunk {
+    text: String,
+    before: Tokens,
+    after: Tokens,
+}
+
+/// The decisions so far, and what the request would cost with them.
+pub(super) struct Draft<'s, 't, 'b> {
+    pub(super) survey: &'s Survey<'t, 'b>,
+    pub(super) keep: &'s Keep,
+    pub(super) total: Tokens,
+    pub(super) shrunk: BTreeMap<ResultAt, Shrunk>,
+    pub(super) dropped: BTreeSet<usize>,
+}
+
+/// How short a result is to become.
+#[derive(Clone, Copy)]
+pub(super) enum Length {
+    /// Within a budget.
+    Budget(Tokens),
+    /// One line, and the errors of what failed.
+    Line,
+}
+
+impl<'s, 't, 'b> Draft<'s, 't, 'b> {
+    pub(super) fn new(survey: &'s Survey<'t, 'b>, keep: &'s Keep) -> Self {
+        let (shrunk, dropped) = (BTreeMap::new(), BTreeSet::new());
+        Self { survey, keep, total: survey.total, shrunk, dropped }
+    }
+
+    /// Shrinks a result, if that saves anything over what was decided before.
+    pub(super) fn shrink(&mut self, at: ResultAt, length: Length, before: Tokens) {
+        let (Some(block), Some(exchange)) = (self.survey.block(at), self.survey.exchange(at)) else { return };
+        let text = block.text();
+        if is_digest(&text, &exchange.tool) {
+            return;
+        }
+        let arguments = exchange.call.as_ref().map(Block::text);
+        let handle = self.keep.handle(&text);
+        let focus = self.focus(at.0);
+        let source = Source {
+            text: &text,
+            tool: Some(&*exchange.tool).filter(|name| !name.is_empty()),
+            arguments: arguments.as_deref(),
+            kind: None,
+            focus: &focus,
+            handle: handle.as_deref(),
+        };
+        let Digest { text: short, .. } = match length {
+            Length::Budget(budget) => digest::digest(&source, budget),
+            Length::Line => digest::one_line(&source),
+        };
+        let after = self.survey.meter.counter.count(&short);
+        let now = self.shrunk.get(&at).map_or(before, |s| s.after);
+        if short == *text || after >= now {
+            return;
+        }
+        self.total = self.total - (now - after);
+        self.shrunk.insert(at, Shrunk { text: short, before, after });
+    }
+
+    /// What the task is about as far as this unit is concerned: the newest request, and what was done next.
+    fn focus(&self, unit: usize) -> Focus {
+        let units = &self.survey.transcript.units;
+        let newest = self.survey.newest_prompt().map(|at| &units[at]);
+        let next = units.iter().skip(unit + 1).filter(|u| matches!(u.kind, UnitKind::Step { .. })).take(2);
+        let prompt = newest.into_iter().flat_map(|unit| unit.blocks()).filter(|b| b.kind == BlockKind::Text);
+        let replies = next.flat_map(|unit| match &unit.kind {
+            UnitKind::Step { reply, exchanges } => {
+                reply.iter().chain(exchanges.iter().filter_map(|e| e.call.as_ref())).collect::<Vec<_>>()
+            }
+            _ => Vec::new(),
+        });
+        let openings: Vec<_> = prompt.chain(replies).map(|block| block.opening(FOCUS_BYTES)).collect();
+        Focus::on(openings.iter().map(AsRef::as_ref))
+    }
+
+    /// Takes a unit out.
+    pub(super) fn drop_unit(&mut self, unit: usize) {
+        if !self.dropped.insert(unit) {
+            return;
+        }
+        let saved: Tokens =
+            self.shrunk.iter().filter(|((u, ..), _)| *u == unit).map(|(_, s)| s.before - s.after).sum();
+        self.total = self.total - (self.survey.units[unit] - saved);
+    }
+
+    /// The edits of these decisions.
+    pub(super) fn edits(&self) -> Vec<Edit> {
+        let transcript = self.survey.transcript;
+        let mut edits = Vec::new();
+        for (at, shrunk) in self.shrunk.iter().filter(|((unit, ..), _)| !self.dropped.contains(unit)) {
+            if let Some(text) = self.survey.block(*at).and_then(|b| b.text) {
+                edits.push(Edit::Text { text, with: shrunk.text.clone() });
+            }
+        }
+        for unit in &self.dropped {
+            edits.extend(transcript.units[*unit].owns.iter().map(|id| Edit::Remove(*id)));
+        }
+        edits
+    }
+
+    /// Takes sealed reasoning out of the units that stay behind the first change: a model that binds it to its prefix
+    /// refuses it there.
+    pub(super) fn unseal(&self) -> Vec<Edit> {
+        let first = self.shrunk.keys().map(|(unit, ..)| *unit).chain(self.dropped.iter().copied()).min();
+        let Some(first) = first else { return Vec::new() };
+        let units = self.survey.transcript.units.iter().enumerate().skip(first);
+        let sealed = units.filter(|(at, _)| !self.dropped.contains(at)).flat_map(|(_, unit)| match &unit.kind {
+            UnitKind::Step { reply, .. } => reply.as_slice(),
+            _ => &[],
+        });
+        let sealed = sealed.filter(|b| b.kind == BlockKind::Reasoning(Seal::Sealed));
+        let remove = |block: &Block<'_>| match block.place {
+            Place::Element(id) => Edit::Remove(id),
+            Place::Field { of, key } => Edit::Unset { object: of, key },
+        };
+        sealed.map(remove).collect()
+    }
+
+    /// What became of each block that changed, and the originals where they are kept.
+    pub(super) fn account(&self) -> (Vec<BlockReport>, Vec<Original>) {
+        let mut account = Account { rows: Vec::new(), originals: Vec::new() };
+        for (at, shrunk) in self.shrunk.iter().filter(|((unit, ..), _)| !self.dropped.contains(unit)) {
+            if let (Some(block), Some(exchange)) = (self.survey.block(*at), self.survey.exchange(*at)) {
+                let tokens = [shrunk.before, shrunk.after];
+                self.enter(&mut account, at.0, block, (What::Result, Some(&exchange.tool)), tokens);
+            }
+        }
+        let mut known = Known::default();
+        for unit in &self.dropped {
+            for (block, what) in parts(&self.survey.transcript.units[*unit]) {
+                let tokens = [self.survey.meter.block(&mut known, block), Tokens::ZERO];
+                self.enter(&mut account, *unit, block, what, tokens);
+            }
+        }
+        account.rows.sort_by_key(|row| row.at);
+        (account.rows, account.originals)
+    }
+
+    fn enter(&self, account: &mut Account, unit: usize, block: &Block<'b>, (what, tool): (What, Option<&str>), tokens: [Tokens; 2]) {
+        let text = if block.text.is_some() { block.text() } else { block.raw().into() };
+        let fate = match (tokens[1], self.keep) {
+            (Tokens::ZERO, Keep::Nothing) => Fate::Lost,
+            (Tokens::ZERO, Keep::Originals(_)) => Fate::Recallable,
+            _ => Fate::Digested,
+        };
+        let (handle, at, tool) = (self.keep.handle(&text), self.message_of(unit, block), tool.map(str::to_owned));
+        if let Some(handle) = handle.clone() {
+            account.originals.push(Original { handle, at, what, tool: tool.clone(), text: text.into_owned() });
+        }
+        account.rows.push(BlockReport { handle, at, what, tool, fate, tokens });
+    }
+
+    fn message_of(&self, unit: usize, block: &Block<'b>) -> usize {
+        let transcript = self.survey.transcript;
+        let owns = &transcript.units[unit].owns;
+        let holding = owns.iter().find(|id| transcript.span_of(**id).contains(block.at)).or(owns.first());
+        holding.and_then(|id| transcript.message_of(*id)).unwrap_or(0)
+    }
+}
+
+struct Account {
+    rows: Vec<BlockReport>,
+    originals: Vec<Original>,
+}
+
+/// The blocks of a unit, what each is, and its tool.
+fn parts<'u, 'b>(unit: &'u Unit<'b>) -> Vec<(&'u Block<'b>, (What, Option<&'u str>))> {
+    match &unit.kind {
+        UnitKind::Prompt { blocks, .. } => blocks.iter().map(|b| (b, (What::Prompt, None))).collect(),
+        UnitKind::Checkpoint(block) => vec![(block, (What::Checkpoint, None))],
+        UnitKind::Opaque(block) => vec![(block, (What::Opaque, None))],
+        UnitKind::Step { reply, exchanges } => {
+            let said = reply.iter().map(|b| (b, (What::Reply, None)));
+            let done = exchanges.iter().flat_map(|e| {
+                let call = e.call.iter().map(|b| (b, (What::Call, Some(&*e.tool))));
+                call.chain(e.results.iter().map(|b| (b, (What::Result, Some(&*e.tool)))))
+            });
+            said.chain(done).collect()
+        }
+    }
+}
+
+/// How much of a prompt or reply says what it is about.
+const FOCUS_BYTES: usize = 2_000;
+
+/// Whether a result is a digest already, by its first line: a whole digest names its kind and what it left out, a line
+/// begins with the tool. Tool output that looks like one only misses being shortened.
+fn is_digest(text: &str, tool: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    let names_kind = Kind::all().any(|kind| first.starts_with(&format!("[{}: ", kind.name())));
+    let is_whole = names_kind && first.ends_with(']') && (first.contains(" left out") || first.contains("; recall "));
+    let is_line = text.len() < 1_000 && first.starts_with(&format!("[{tool}] ")) && first.contains(" → ");
+    is_whole || is_line
+}

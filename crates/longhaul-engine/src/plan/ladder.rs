@@ -1,0 +1,73 @@
+//! What is done when a request is still too large, each step only if the one before was not enough.
+//!
+//! Lines in place of digests cost little, so they are taken as soon as the engine's own target is missed. Units are dropped
+//! only when the window is all but full, and then down to the target, so that the next turn does not drop again.
+
+use std::ops::Range;
+
+use super::draft::{Draft, Length};
+use super::report::{Rung, Step};
+use super::survey::Survey;
+use crate::Tokens;
+use crate::known::Known;
+use crate::policy::Policy;
+
+/// Climbs as far as needed. `protected` units stay, until a new session has to begin.
+pub(super) fn climb(
+    policy: &Policy,
+    draft: &mut Draft<'_, '_, '_>,
+    target: Tokens,
+    protected: &dyn Fn(usize) -> bool,
+) -> Vec<Rung> {
+    let mut rungs = Vec::new();
+    let drop_oldest = Tokens(policy.drop_oldest as u64);
+    let mut rung = |step: Step, draft: &mut Draft<'_, '_, '_>, act: &mut dyn FnMut(&mut Draft<'_, '_, '_>)| {
+        let before = draft.total;
+        act(draft);
+        if draft.total < before {
+            rungs.push(Rung { step, tokens: [before, draft.total] });
+        }
+    };
+    let units = 0..draft.survey.units.len();
+    if draft.total > target.min(Tokens(policy.digest_all as u64)) {
+        rung(Step::DigestAll, draft, &mut |draft| digest_every(draft, units.clone(), protected));
+    }
+    if draft.total > drop_oldest {
+        rung(Step::DropOldest, draft, &mut |draft| {
+            for unit in units.clone().filter(|unit| !protected(*unit)) {
+                if draft.total <= target.min(drop_oldest) {
+                    break;
+                }
+                draft.drop_unit(unit);
+            }
+        });
+    }
+    if draft.total > drop_oldest {
+        let pinned = draft.survey.pinned();
+        rung(Step::Restart, draft, &mut |draft| {
+            for unit in units.clone() {
+                if !pinned.contains(&unit) {
+                    draft.drop_unit(unit);
+                }
+            }
+        });
+    }
+    rungs
+}
+
+fn digest_every(draft: &mut Draft<'_, '_, '_>, units: Range<usize>, protected: &dyn Fn(usize) -> bool) {
+    let mut known = Known::default();
+    for unit in units.filter(|unit| !protected(*unit)) {
+        for at in draft.survey.results(unit) {
+            let Some(block) = draft.survey.block(at) else { continue };
+            let before = draft.survey.meter.block(&mut known, block);
+            draft.shrink(at, Length::Line, before);
+        }
+    }
+}
+
+/// What no step can take away: the preamble and the pinned units.
+pub(super) fn floor(survey: &Survey<'_, '_>) -> Tokens {
+    let all: Tokens = survey.units.iter().copied().sum();
+    (survey.total - all) + survey.pinned().iter().map(|unit| survey.units[*unit]).sum::<Tokens>()
+}

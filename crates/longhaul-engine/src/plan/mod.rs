@@ -1,0 +1,273 @@
+//! Whether and how a transcript is made smaller.
+//!
+//! ```text
+//! transcript ──survey──▶ what stands where, in tokens ──engine, ladder──▶ a draft ──▶ edits ──▶ rewrite, report
+//! ```
+//!
+//! A plan is a value: nothing is changed until its rewrite is applied, and the report says what that will have done.
+
+mod draft;
+mod ladder;
+mod report;
+mod sacred_zone;
+mod seat;
+mod survey;
+
+pub use report::{
+    BlockReport, Fate, Pair, Report, Restart, Rung, Step, TokensReport, Trigger, UnitsReport, What, ZoneReport,
+};
+
+use draft::Draft;
+use survey::Survey;
+
+use crate::known::Known;
+use crate::meter::Meter;
+use crate::policy::Policy;
+use crate::redact::SessionKey;
+use crate::transcript::{BlockKind, CHECKPOINT_OPENING, ElementId, Seal, Status, Transcript, UnitKind};
+use crate::{Refused, Rewrite, Tokens, wire};
+
+/// Whether what is removed is kept somewhere.
+#[derive(Debug, Clone)]
+pub enum Keep {
+    /// Nowhere: what is removed is lost, and said to be.
+    Nothing,
+    /// The caller keeps the originals under the handles that this key gives.
+    Originals(SessionKey),
+}
+
+impl Keep {
+    /// The handle of a text: the same text has the same one, and nobody can make one without the key.
+    fn handle(&self, text: &str) -> Option<String> {
+        const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+        let Self::Originals(key) = self else { return None };
+        let hash = blake3::keyed_hash(key.bytes(), text.as_bytes());
+        Some(hash.as_bytes().iter().take(10).map(|byte| ALPHABET[usize::from(byte % 32)] as char).collect())
+    }
+}
+
+/// A block as it was before it was removed or shortened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Original {
+    /// What fetches it.
+    pub handle: String,
+    /// The index of its message.
+    pub at: usize,
+    /// What it was.
+    pub what: What,
+    /// The tool that it has to do with.
+    pub tool: Option<String>,
+    /// Its text, secrets included: redact it before it is kept.
+    pub text: String,
+}
+
+/// What is wanted of a compaction beyond the policy.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// What set it off.
+    pub trigger: Trigger,
+    /// Whether to compact below the threshold too.
+    pub force: bool,
+    /// The largest result wanted, instead of the policy's target.
+    pub to_tokens: Option<Tokens>,
+    /// Whether originals are kept.
+    pub keep: Keep,
+    /// The session's name, recorded where a new one has to begin.
+    pub session: Option<String>,
+}
+
+/// What is to be done with a transcript.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Plan {
+    /// Nothing; the report says why.
+    Leave(Report),
+    /// A rewrite.
+    Ready(Outcome),
+}
+
+/// A settled plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// What changes.
+    pub rewrite: Rewrite,
+    /// The body with it applied.
+    pub body: String,
+    /// What it did.
+    pub report: Report,
+    /// What was removed or shortened, where the caller keeps it.
+    pub originals: Vec<Original>,
+}
+
+/// Plans a compaction of tool outputs alone: the `sacred-zone` engine, and the ladder if that is not enough.
+pub fn sacred_zone(policy: &Policy, wish: &Wish, known: &mut Known, transcript: &Transcript<'_>) -> Result<Plan, Refused> {
+    let meter = Meter::of(&policy.model);
+    let survey = Survey::new(meter, known, transcript);
+    let zone = sacred_zone::zone(policy, &survey);
+    let mut draft = Draft::new(&survey, &wish.keep);
+    let trigger = Tokens(policy.sacred.trigger as u64);
+    let share = |tokens: Tokens| 100.0 * tokens.number() as f64 / policy.window.max(1) as f64;
+    let leave = |draft: &Draft<'_, '_, '_>, reason: String| Plan::Leave(unchanged(draft, wish, Some(zone), reason));
+    if survey.total < trigger && !wish.force && wish.to_tokens.is_none() {
+        let reason = format!("below the trigger: {} of {trigger} tokens ({:.0} % of the window)", survey.total, share(survey.total));
+        return Ok(leave(&draft, reason));
+    }
+    let overflows = survey.total > Tokens(policy.drop_oldest as u64);
+    if policy.model.facts.thinking_bound && ends_in_bound_loop(transcript) && !overflows {
+        let reason = "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
+        return Ok(leave(&draft, reason.to_owned()));
+    }
+    let target = wish.to_tokens.unwrap_or(Tokens(policy.sacred.target as u64));
+    let forced_below = wish.force && survey.total <= target;
+    sacred_zone::shrink(policy, &mut draft, if forced_below { Tokens::ZERO } else { target }, &zone);
+    let protected = sacred_zone::protected(&survey, zone.recent);
+    let ladder = ladder::climb(policy, &mut draft, target, &protected);
+    if draft.shrunk.is_empty() && draft.dropped.is_empty() {
+        let floor = ladder::floor(&survey);
+        let reason = format!("nothing to shrink: no output outside the protected zone is large enough (the floor is {floor} tokens)");
+        return Ok(leave(&draft, reason));
+    }
+    let reason = if survey.total < trigger {
+        format!("asked for at {} tokens ({:.0} % of the window)", survey.total, share(survey.total))
+    } else {
+        format!("{} tokens ({:.0} % of the window) reach the trigger of {trigger}", survey.total, share(survey.total))
+    };
+    let settled = Settled { policy, wish, zone, ladder, reason };
+    Ok(match settled.outcome(known, &draft)? {
+        Some(outcome) => Plan::Ready(outcome),
+        None => leave(&draft, "what could be removed is smaller than what would stand in its place".to_owned()),
+    })
+}
+
+/// Whether the transcript ends in a tool loop whose reasoning is sealed: nobody has spoken since, and the reply to the last
+/// results is still to come.
+fn ends_in_bound_loop(transcript: &Transcript<'_>) -> bool {
+    let Some(last) = transcript.units.last() else { return false };
+    let UnitKind::Step { reply, exchanges } = &last.kind else { return false };
+    let open = exchanges.iter().any(|e| matches!(e.status, Status::Answered | Status::Open));
+    open && reply.iter().any(|b| b.kind == BlockKind::Reasoning(Seal::Sealed))
+}
+
+/// Everything that was decided, before it becomes a rewrite.
+struct Settled<'p> {
+    policy: &'p Policy,
+    wish: &'p Wish,
+    zone: ZoneReport,
+    ladder: Vec<Rung>,
+    reason: String,
+}
+
+impl Settled<'_> {
+    /// The rewrite with its account; nothing if it would not make the request smaller.
+    fn outcome(self, known: &mut Known, draft: &Draft<'_, '_, '_>) -> Result<Option<Outcome>, Refused> {
+        let transcript = draft.survey.transcript;
+        let mut edits = draft.edits();
+        if self.policy.model.facts.thinking_bound {
+            edits.extend(draft.unseal());
+        }
+        let gone = gone_messages(draft);
+        let is_gone = |message: usize| gone.get(message).copied().unwrap_or(false);
+        let restarted = self.ladder.iter().any(|rung| rung.step == Step::Restart);
+        if let Some(first) = gone.iter().position(|g| *g) {
+            let text = marker(gone.iter().filter(|g| **g).count(), restarted, self.wish);
+            edits.extend(seat::put(transcript, first, &is_gone, &text));
+        }
+        let rewrite = Rewrite::new(transcript, edits)?;
+        let body = rewrite.apply(transcript.body);
+        let (after, messages) = match wire::parse(transcript.dialect, &body) {
+            Ok((after, _)) => (draft.survey.meter.parts(known, &after).total(), after.message_count()),
+            Err(error) => return Err(Refused::NotJson(error)),
+        };
+        if after >= draft.survey.total {
+            return Ok(None);
+        }
+        let (blocks, originals) = draft.account();
+        let mut report = unchanged(draft, self.wish, Some(self.zone), self.reason);
+        let before = draft.survey.total;
+        report.changed = true;
+        report.tokens.after = after;
+        report.tokens.warm = warm(draft, &rewrite);
+        report.messages.after = messages;
+        report.bytes.after = body.len();
+        report.blocks = blocks;
+        report.ratio = 1.0 - after.number() as f64 / before.number().max(1) as f64;
+        let digested = draft.shrunk.keys().map(|(unit, ..)| *unit).filter(|unit| !draft.dropped.contains(unit));
+        report.units.digested = digested.collect::<std::collections::BTreeSet<_>>().len();
+        report.units.dropped = draft.dropped.len();
+        report.units.kept -= report.units.digested + report.units.dropped;
+        report.unsummarized = gone.iter().filter(|g| **g).count();
+        report.ladder = self.ladder;
+        if restarted {
+            let parent = self.wish.session.clone();
+            report.restart = Some(Restart { parent, archived_messages: report.unsummarized });
+        }
+        Ok(Some(Outcome { rewrite, body, report, originals }))
+    }
+}
+
+/// Which messages go entirely.
+fn gone_messages(draft: &Draft<'_, '_, '_>) -> Vec<bool> {
+    let transcript = draft.survey.transcript;
+    let mut stays = vec![false; transcript.message_count()];
+    let mut goes = vec![false; transcript.message_count()];
+    for (at, unit) in transcript.units.iter().enumerate() {
+        for message in unit.owns.iter().filter_map(|id| transcript.message_of(*id)) {
+            let list = if draft.dropped.contains(&at) { &mut goes } else { &mut stays };
+            list[message] = true;
+        }
+    }
+    goes.iter().zip(&stays).map(|(goes, stays)| *goes && !*stays).collect()
+}
+
+/// What stands in the place of messages that went without a summary.
+fn marker(messages: usize, restarted: bool, wish: &Wish) -> String {
+    let from = match (&wish.session, restarted) {
+        (Some(session), true) => format!(" of session {session}, which is archived,"),
+        (None, true) => " of the session before, which is archived,".to_owned(),
+        _ => String::new(),
+    };
+    let plural = if messages == 1 { "message" } else { "messages" };
+    format!(
+        "{CHECKPOINT_OPENING}: {messages} earlier {plural}{from} were removed here without a summary, because the context \
+         window was full. For reference only; go on from the recent messages below.]"
+    )
+}
+
+/// Tokens before the first splice, in reading order: tools and system come first wherever they stand in the body.
+fn warm(draft: &Draft<'_, '_, '_>, rewrite: &Rewrite) -> Tokens {
+    let survey = draft.survey;
+    let Some(first) = rewrite.splices().first().map(|splice| splice.at.start) else { return survey.total };
+    let starts_after = |id: &ElementId| survey.transcript.span_of(*id).end > first;
+    let cold = survey.transcript.units.iter().zip(&survey.units);
+    let cold: Tokens = cold.filter(|(unit, _)| unit.owns.iter().any(starts_after)).map(|(_, tokens)| *tokens).sum();
+    survey.total - cold
+}
+
+fn unchanged(draft: &Draft<'_, '_, '_>, wish: &Wish, zone: Option<ZoneReport>, reason: String) -> Report {
+    let survey = draft.survey;
+    let transcript = survey.transcript;
+    let (messages, bytes) = (transcript.message_count(), transcript.body.len());
+    Report {
+        dialect: transcript.dialect,
+        engine: "sacred-zone".to_owned(),
+        reason,
+        changed: false,
+        tokens: TokensReport {
+            before: survey.total,
+            after: survey.total,
+            warm: survey.total,
+            floor: ladder::floor(survey),
+            counted_by: survey.meter.counter.name(),
+        },
+        messages: Pair { before: messages, after: messages },
+        bytes: Pair { before: bytes, after: bytes },
+        units: UnitsReport { kept: transcript.units.len(), digested: 0, summarized: 0, dropped: 0 },
+        blocks: Vec::new(),
+        trigger: wish.trigger,
+        ratio: 0.0,
+        unsummarized: 0,
+        zone,
+        ladder: Vec::new(),
+        restart: None,
+        notes: Vec::new(),
+    }
+}

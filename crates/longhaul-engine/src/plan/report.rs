@@ -1,0 +1,187 @@
+//! What a compaction says about itself, for people and for programs.
+
+use serde::Serialize;
+
+use crate::{Dialect, Tokens};
+
+/// The account of one compaction, or of why there was none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// How the body is written.
+    pub dialect: Dialect,
+    /// What compacted.
+    pub engine: String,
+    /// Why it did, or did not, in words.
+    pub reason: String,
+    /// Whether anything changed.
+    pub changed: bool,
+    /// Tokens of the whole request.
+    pub tokens: TokensReport,
+    /// Messages before and after.
+    pub messages: Pair<usize>,
+    /// Bytes before and after.
+    pub bytes: Pair<usize>,
+    /// What became of the units.
+    pub units: UnitsReport,
+    /// The blocks that changed.
+    pub blocks: Vec<BlockReport>,
+    /// What set it off.
+    pub trigger: Trigger,
+    /// The share that was saved.
+    pub ratio: f64,
+    /// How many messages went without anything in their place but a count.
+    pub unsummarized: usize,
+    /// What the engine measured to decide; for the sacred zone, how its recent part was sized.
+    pub zone: Option<ZoneReport>,
+    /// What was done because the request was still too large, in order.
+    pub ladder: Vec<Rung>,
+    /// The session that was archived, where a new one was begun.
+    pub restart: Option<Restart>,
+    /// Anything else worth knowing.
+    pub notes: Vec<String>,
+}
+
+/// Before and after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Pair<T> {
+    /// Before.
+    pub before: T,
+    /// After.
+    pub after: T,
+}
+
+/// Tokens of the whole request, measured both times.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TokensReport {
+    /// Before.
+    pub before: Tokens,
+    /// After.
+    pub after: Tokens,
+    /// What stands before the first change, in the order in which a provider reads.
+    pub warm: Tokens,
+    /// What no compaction can remove: system prompt, tools, the newest prompt and the last step.
+    pub floor: Tokens,
+    /// How they were counted.
+    pub counted_by: String,
+}
+
+/// Units by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct UnitsReport {
+    /// Untouched.
+    pub kept: usize,
+    /// Some of it shortened.
+    pub digested: usize,
+    /// Taken out, with a summary in their place.
+    pub summarized: usize,
+    /// Taken out, with only a count in their place.
+    pub dropped: usize,
+}
+
+/// A block that changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BlockReport {
+    /// What fetches the original, where it is kept.
+    pub handle: Option<String>,
+    /// The index of its message.
+    pub at: usize,
+    /// What it was.
+    pub what: What,
+    /// The tool that it has to do with.
+    pub tool: Option<String>,
+    /// What became of it.
+    pub fate: Fate,
+    /// Before and after.
+    pub tokens: [Tokens; 2],
+}
+
+/// What a block was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// Something said to the model.
+    Prompt,
+    /// Something that the model said.
+    Reply,
+    /// A call.
+    Call,
+    /// What came of a call.
+    Result,
+    /// What an earlier compaction left.
+    Checkpoint,
+    /// Something not understood.
+    Opaque,
+}
+
+/// What became of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fate {
+    /// Shortened where it stands.
+    Digested,
+    /// Gone, but kept elsewhere under its handle.
+    Recallable,
+    /// Gone.
+    Lost,
+}
+
+/// What set a compaction off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trigger {
+    /// Somebody asked.
+    Manual,
+    /// A request was about to be sent that is near the threshold.
+    Preflight,
+    /// The provider's count of the last reply was over it.
+    Reply,
+    /// The provider refused the request as too long.
+    Error,
+    /// The cache had lapsed anyway.
+    Idle,
+    /// The transcript had grown between turns.
+    Hygiene,
+}
+
+/// How the recent zone was sized.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ZoneReport {
+    /// Tokens at the end that were not touched, as a budget.
+    pub recent: Tokens,
+    /// The share of recent calls that name something only older results showed.
+    pub refers_back: f64,
+    /// Calls for each thing the user said, of late.
+    pub calls_a_turn: f64,
+    /// Whether the newest failure is not yet followed by a success.
+    pub open_error: bool,
+}
+
+/// One thing that was done because the request was still too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Rung {
+    /// What.
+    pub step: Step,
+    /// Tokens before and after it.
+    pub tokens: [Tokens; 2],
+}
+
+/// What can be done when a request is still too large, mildest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Every result outside the protected zone becomes a line.
+    DigestAll,
+    /// The oldest units outside it go.
+    DropOldest,
+    /// A new session begins with what must not be lost.
+    Restart,
+}
+
+/// A session that was archived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Restart {
+    /// Which.
+    pub parent: Option<String>,
+    /// How many of its messages the new one does not have.
+    pub archived_messages: usize,
+}

@@ -1,0 +1,128 @@
+//! The sacred zone: only tool outputs shrink, the largest first, and only outside a zone that is never touched.
+//!
+//! ```text
+//! system │ first exchange │ ········ outputs here may shrink ········ │ the newest tokens
+//! ```
+//!
+//! How much of the end is protected follows the session: more where recent calls refer far back, where a turn takes many
+//! calls, or where the newest failure is still open.
+
+use super::draft::{Draft, Length};
+use super::report::ZoneReport;
+use super::survey::Survey;
+use crate::Tokens;
+use crate::facts::{FactKind, Facts};
+use crate::known::Known;
+use crate::policy::{Policy, SacredBudget};
+use crate::transcript::{Block, Exchange, Speaker, UnitKind};
+
+/// How many of the newest steps say what the session is like.
+const RECENT_STEPS: usize = 12;
+/// A turn with this many calls is as busy as it counts.
+const BUSY_TURN: f64 = 20.0;
+/// Values shorter than this are in every text by chance.
+const SHORTEST_VALUE: usize = 5;
+
+/// Shrinks results in the draft until the target is reached or none is left.
+pub(super) fn shrink(policy: &Policy, draft: &mut Draft<'_, '_, '_>, target: Tokens, zone: &ZoneReport) {
+    let budget = &policy.sacred;
+    let protected = protected(draft.survey, zone.recent);
+    let mut known = Known::default();
+    let units = (0..draft.survey.units.len()).filter(|unit| !protected(*unit));
+    let results = units.flat_map(|unit| draft.survey.results(unit));
+    let mut candidates: Vec<_> = results
+        .filter_map(|at| Some((draft.survey.meter.block(&mut known, draft.survey.block(at)?), at)))
+        .filter(|(tokens, _)| *tokens > Tokens(budget.min as u64))
+        .collect();
+    candidates.sort_by_key(|(tokens, at)| (std::cmp::Reverse(*tokens), *at));
+    for (tokens, at) in candidates {
+        if draft.total <= target {
+            break;
+        }
+        draft.shrink(at, Length::Budget(digest_budget(budget, tokens)), tokens);
+    }
+}
+
+fn digest_budget(budget: &SacredBudget, tokens: Tokens) -> Tokens {
+    let share = (tokens.number() as f64 * budget.digest_share) as u64;
+    Tokens(share.max(budget.digest as u64))
+}
+
+/// Which units are never touched: the first exchange, what was said last and the newest tokens.
+pub(super) fn protected(survey: &Survey<'_, '_>, recent: Tokens) -> impl Fn(usize) -> bool + use<> {
+    let (first, newest, pinned) = (survey.first_exchange(), survey.newest(recent), survey.pinned());
+    move |unit: usize| first.contains(&unit) || newest.contains(&unit) || pinned.contains(&unit)
+}
+
+/// Sizes the recent zone by what the session is like.
+pub(super) fn zone(policy: &Policy, survey: &Survey<'_, '_>) -> ZoneReport {
+    let SacredBudget { recent, recent_least, recent_most, .. } = policy.sacred;
+    let units = &survey.transcript.units;
+    let steps: Vec<usize> = (0..units.len()).filter(|at| matches!(units[*at].kind, UnitKind::Step { .. })).collect();
+    let newest = &steps[steps.len().saturating_sub(RECENT_STEPS)..];
+    let refers_back = refers_back(survey, newest);
+    let calls_a_turn = calls_a_turn(survey, newest);
+    let open_error = newest.iter().rev().find_map(|at| failed(survey, *at)).unwrap_or(false);
+    let busy = 0.25 * (calls_a_turn / BUSY_TURN).min(1.0) + if open_error { 0.25 } else { 0.0 };
+    let wanted = (recent as f64 * (0.5 + refers_back + busy)) as usize;
+    let adapted = wanted.clamp(recent_least, recent_most.max(recent_least));
+    ZoneReport { recent: Tokens(adapted as u64), refers_back, calls_a_turn, open_error }
+}
+
+fn exchanges<'s>(survey: &'s Survey<'_, '_>, unit: usize) -> &'s [Exchange<'s>] {
+    match &survey.transcript.units[unit].kind {
+        UnitKind::Step { exchanges, .. } => exchanges,
+        _ => &[],
+    }
+}
+
+/// The share of recent calls that name a value which only results before the last three steps showed.
+fn refers_back(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
+    let (mut calls, mut back) = (0usize, 0usize);
+    for (position, unit) in newest.iter().enumerate().skip(4) {
+        let near: Vec<String> = newest[position - 3..position].iter().flat_map(|at| texts(survey, *at)).collect();
+        let far: Vec<String> = newest[..position - 3].iter().flat_map(|at| texts(survey, *at)).collect();
+        for call in exchanges(survey, *unit).iter().filter_map(|e| e.call.as_ref()) {
+            calls += 1;
+            let arguments = call.text();
+            let names = |texts: &[String], value: &str| texts.iter().any(|text| text.contains(value));
+            back += usize::from(values(&arguments).any(|v| names(&far, v) && !names(&near, v)));
+        }
+    }
+    if calls == 0 { 0.0 } else { back as f64 / calls as f64 }
+}
+
+/// Words of arguments that are exact enough to be a reference: paths, names with inner structure, long numbers.
+fn values(arguments: &str) -> impl Iterator<Item = &str> {
+    let words = arguments.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-')));
+    words.filter(|word| {
+        word.len() >= SHORTEST_VALUE && word.contains(['_', '/', '.']) || word.bytes().filter(u8::is_ascii_digit).count() >= 4
+    })
+}
+
+fn texts(survey: &Survey<'_, '_>, unit: usize) -> Vec<String> {
+    exchanges(survey, unit).iter().flat_map(|e| &e.results).map(|block| block.text().into_owned()).collect()
+}
+
+/// Calls for each thing that a person said, over the newest steps.
+fn calls_a_turn(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
+    let calls: usize = newest.iter().map(|at| exchanges(survey, *at).len()).sum();
+    let from = newest.first().copied().unwrap_or(0);
+    let prompts = survey.transcript.units[from..]
+        .iter()
+        .filter(|unit| matches!(unit.kind, UnitKind::Prompt { by: Speaker::User, .. }))
+        .count();
+    calls as f64 / prompts.max(1) as f64
+}
+
+/// Whether a step's results failed; nothing where they do not say.
+fn failed(survey: &Survey<'_, '_>, unit: usize) -> Option<bool> {
+    let exchange = exchanges(survey, unit).last()?;
+    if exchange.failed.is_some() {
+        return exchange.failed;
+    }
+    let text = exchange.results.iter().map(Block::text).last()?;
+    let facts = Facts::of(&text);
+    let failing = facts.of_kind(FactKind::Failing).next().map(|_| true);
+    facts.exit.map(|code| code != 0).or(failing)
+}

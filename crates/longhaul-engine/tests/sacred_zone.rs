@@ -1,0 +1,251 @@
+//! The sacred zone and the ladder: what must hold of every compaction of tool outputs.
+
+mod support;
+
+use longhaul_engine::check::{Severity, check, compare};
+use longhaul_engine::known::Known;
+use longhaul_engine::models::{self, Model};
+use longhaul_engine::plan::{self, Fate, Keep, Outcome, Plan, Report, Step, Trigger, Wish};
+use longhaul_engine::policy::{Config, Policy};
+use longhaul_engine::redact::SessionKey;
+use longhaul_engine::{Dialect, Tokens, wire};
+use serde_json::json;
+use support::{corpus, generate};
+
+fn policy(model: &str, window: usize) -> Policy {
+    let stated = json!({"window": window, "input_limit": null});
+    let model: Model = models::find(model).with(stated.as_object().unwrap()).unwrap();
+    Policy::new(&Config::default(), &model).unwrap().0
+}
+
+fn wish() -> Wish {
+    let keep = Keep::Originals(SessionKey::new([7; 32]));
+    Wish { trigger: Trigger::Manual, force: false, to_tokens: None, keep, session: Some("s1".into()) }
+}
+
+fn plan(policy: &Policy, wish: &Wish, dialect: Dialect, body: &str) -> Plan {
+    let (transcript, _) = wire::parse(dialect, body).unwrap();
+    plan::sacred_zone(policy, wish, &mut Known::default(), &transcript).unwrap()
+}
+
+#[track_caller]
+fn ready(plan: Plan) -> Outcome {
+    match plan {
+        Plan::Ready(outcome) => outcome,
+        Plan::Leave(report) => panic!("left: {}", report.reason),
+    }
+}
+
+#[track_caller]
+fn left(plan: Plan) -> Report {
+    match plan {
+        Plan::Leave(report) => report,
+        Plan::Ready(outcome) => panic!("changed: {}", outcome.report.reason),
+    }
+}
+
+/// A session of so many steps, each with an output of so many lines, one of which is an error.
+fn session(steps: usize, lines: usize) -> String {
+    let mut messages = vec![
+        json!({"role": "system", "content": "You are careful."}),
+        json!({"role": "user", "content": "Make the build green. Never touch the tests."}),
+    ];
+    for step in 0..steps {
+        let id = format!("c{step}");
+        let call = json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": format!("{{\"command\":\"make t{step}\"}}")}});
+        messages.push(json!({"role": "assistant", "content": format!("Step {step}."), "tool_calls": [call]}));
+        let noise: String = (0..lines).map(|line| format!("compiling unit {step}_{line} of the project\n")).collect();
+        let output = format!("{noise}src/file{step}.rs:17: error: mismatched types in step {step}\nexit code: {}\n", step % 2);
+        messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
+    }
+    messages.push(json!({"role": "user", "content": "And now? Look at src/file3.rs once more."}));
+    json!({"model": "gpt-5", "messages": messages}).to_string()
+}
+
+#[test]
+fn below_the_trigger_nothing_happens() {
+    let report = left(plan(&policy("gpt-5", 100_000), &wish(), Dialect::Chat, &session(10, 20)));
+    assert!(report.reason.starts_with("below the trigger"), "{}", report.reason);
+    assert!(!report.changed);
+}
+
+#[test]
+fn the_largest_outputs_shrink_until_the_target_and_no_further() {
+    let body = session(60, 130);
+    let policy = policy("gpt-5", 100_000);
+    let outcome = ready(plan(&policy, &wish(), Dialect::Chat, &body));
+    let report = &outcome.report;
+    assert!(report.tokens.before > Tokens(75_000), "{}", report.tokens.before);
+    assert!(report.tokens.after <= Tokens(50_000), "{}", report.tokens.after);
+    assert!(report.tokens.after > Tokens(48_000), "at most the work needed: {}", report.tokens.after);
+    assert!(report.ladder.is_empty() && report.units.dropped == 0);
+    assert_eq!(report.messages.before, report.messages.after);
+    assert!(report.blocks.iter().all(|b| b.fate == Fate::Digested && b.tokens[0] > b.tokens[1]));
+    let zone = report.zone.unwrap();
+    assert!((Tokens(10_000)..=Tokens(40_000)).contains(&zone.recent), "{zone:?}");
+}
+
+#[test]
+fn a_digest_keeps_the_error_and_the_exit_status_and_says_where_the_rest_is() {
+    let outcome = ready(plan(&policy("gpt-5", 100_000), &wish(), Dialect::Chat, &session(60, 130)));
+    let (after, _) = wire::parse(Dialect::Chat, &outcome.body).unwrap();
+    let digests: Vec<String> = after.blocks().map(|b| b.text().into_owned()).filter(|t| t.contains("left out")).collect();
+    assert_eq!(digests.len(), outcome.report.blocks.len());
+    for digest in &digests {
+        assert!(digest.contains("error: mismatched types"), "{digest}");
+        assert!(digest.contains("exit 0") || digest.contains("exit 1"), "{digest}");
+        let handle = outcome.originals.iter().find(|o| digest.contains(&format!("recall {}", o.handle)));
+        assert!(handle.is_some_and(|o| o.text.contains("compiling unit")), "{digest}");
+    }
+}
+
+#[test]
+fn the_first_exchange_the_newest_prompt_and_the_newest_steps_are_not_touched() {
+    let body = session(60, 130);
+    let outcome = ready(plan(&policy("gpt-5", 100_000), &wish(), Dialect::Chat, &body));
+    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["messages"].as_array().unwrap().clone();
+    let (before, after) = (value(&body), value(&outcome.body));
+    assert_eq!(before[..4], after[..4], "system prompt, task, first step");
+    let recent = before.len() - 15;
+    assert_eq!(before[recent..], after[recent..]);
+}
+
+#[test]
+fn a_second_run_changes_nothing_and_equal_inputs_give_equal_bytes() {
+    let body = session(60, 130);
+    let policy = policy("gpt-5", 100_000);
+    let first = ready(plan(&policy, &wish(), Dialect::Chat, &body));
+    assert_eq!(first.body, ready(plan(&policy, &wish(), Dialect::Chat, &body)).body);
+    left(plan(&policy, &wish(), Dialect::Chat, &first.body));
+    let forced = Wish { force: true, ..wish() };
+    let all = ready(plan(&policy, &forced, Dialect::Chat, &body));
+    let again = plan(&policy, &Wish { force: true, ..wish() }, Dialect::Chat, &all.body);
+    if let Plan::Ready(again) = again {
+        assert!(again.report.tokens.after < all.report.tokens.after, "a second pass only ever makes it smaller");
+    }
+}
+
+#[test]
+fn each_rung_is_climbed_only_if_the_one_before_was_not_enough() {
+    let body = session(60, 130);
+    let steps = |window: usize| {
+        let report = ready(plan(&policy("gpt-5", window), &wish(), Dialect::Chat, &body)).report;
+        let total = report.tokens.after;
+        (report.ladder.iter().map(|rung| rung.step).collect::<Vec<_>>(), total, report)
+    };
+    let (none, ..) = steps(100_000);
+    assert_eq!(none, []);
+    let (digested, total, _) = steps(14_000);
+    assert_eq!(digested, [Step::DigestAll]);
+    assert!(total < Tokens(14_000));
+    let (dropped, total, report) = steps(5_000);
+    assert_eq!(dropped[..2], [Step::DigestAll, Step::DropOldest]);
+    assert!(total < Tokens(5_000), "{total}");
+    assert!(report.units.dropped > 0 && report.unsummarized > 0);
+}
+
+#[test]
+fn when_nothing_else_is_left_a_new_session_begins_with_the_request_and_the_last_step() {
+    let words = "a requirement that has to be met, in so many words, and another. ".repeat(400);
+    let body = json!({"model": "gpt-5", "messages": [
+        {"role": "user", "content": words}, {"role": "assistant", "content": words},
+        {"role": "user", "content": words}, {"role": "assistant", "content": words},
+        {"role": "user", "content": "go on"}]})
+    .to_string();
+    let outcome = ready(plan(&policy("gpt-5", 8_000), &wish(), Dialect::Chat, &body));
+    let report = &outcome.report;
+    assert_eq!(report.ladder.last().map(|rung| rung.step), Some(Step::Restart));
+    let restart = report.restart.as_ref().unwrap();
+    assert_eq!((restart.parent.as_deref(), restart.archived_messages), (Some("s1"), 4));
+    assert!(outcome.body.contains("4 earlier messages of session s1, which is archived, were removed"));
+    assert!(outcome.body.contains("go on"));
+    assert_eq!(outcome.originals.len(), 4, "what was archived can be kept");
+    assert!(report.blocks.iter().all(|b| b.fate == Fate::Recallable));
+    let lost = Wish { keep: Keep::Nothing, ..wish() };
+    let report = ready(plan(&policy("gpt-5", 8_000), &lost, Dialect::Chat, &body)).report;
+    assert!(report.blocks.iter().all(|b| b.fate == Fate::Lost && b.handle.is_none()));
+}
+
+#[test]
+fn an_open_loop_with_bound_reasoning_waits_unless_the_window_would_overflow() {
+    let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"});
+    let big = "a line of output that says little\n".repeat(4_000);
+    let step = |id: &str, text: &str| {
+        [
+            json!({"role": "assistant", "content": [thinking, {"type": "tool_use", "id": id, "name": "bash", "input": {"command": "x"}}]}),
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]}),
+        ]
+    };
+    let mut messages = vec![json!({"role": "user", "content": "go"})];
+    messages.extend(step("a", "ok"));
+    messages.extend(step("b", &big));
+    messages.extend(step("c", "fine"));
+    let body = json!({"model": "m", "messages": messages}).to_string();
+    let bound = |window: usize| {
+        let stated = json!({"window": window, "thinking_bound": true});
+        let model = models::find("claude-sonnet-4-5").with(stated.as_object().unwrap()).unwrap();
+        Policy::new(&Config::default(), &model).unwrap().0
+    };
+    let force = Wish { force: true, ..wish() };
+    let report = left(plan(&bound(400_000), &force, Dialect::Messages, &body));
+    assert!(report.reason.contains("bound"), "{}", report.reason);
+    let mut ended = messages.clone();
+    ended.push(json!({"role": "assistant", "content": [thinking, {"type": "text", "text": "done"}]}));
+    ended.push(json!({"role": "user", "content": "thanks"}));
+    let body = json!({"model": "m", "messages": ended}).to_string();
+    let mut small = bound(400_000);
+    small.sacred.recent_least = 0;
+    small.sacred.recent = 0;
+    small.sacred.recent_most = 0;
+    let outcome = ready(plan(&small, &force, Dialect::Messages, &body));
+    let after: serde_json::Value = serde_json::from_str(&outcome.body).unwrap();
+    let kept: Vec<usize> = (0..9).filter(|i| after["messages"][i]["content"].to_string().contains("signature")).collect();
+    assert_eq!(kept, [1], "only the reasoning before the first change still fits its prefix");
+}
+
+/// Holds a result against the rules and against what it came from.
+fn judge(name: &str, policy: &Policy, dialect: Dialect, before: &str, outcome: &Outcome) {
+    let target = policy.model.target(dialect);
+    let broken = |body: &str| {
+        let errors = check(body, dialect, &target).into_iter().filter(|v| v.severity == Severity::Error);
+        errors.map(|v| v.rule).collect::<std::collections::BTreeSet<_>>()
+    };
+    let new: Vec<_> = broken(&outcome.body).difference(&broken(before)).copied().collect();
+    assert!(new.is_empty(), "{name}: the rewrite breaks {new:?}");
+    let changed = compare(before, &outcome.body, dialect, &target);
+    let errors: Vec<_> = changed.iter().filter(|v| v.severity == Severity::Error).collect();
+    assert!(errors.is_empty(), "{name}: {errors:?}");
+    assert!(outcome.report.tokens.after <= outcome.report.tokens.before, "{name}: more tokens");
+    assert_eq!(outcome.rewrite.inverse(before).apply(&outcome.body), before, "{name}: undo");
+}
+
+#[test]
+fn every_real_body_stays_valid_at_three_window_sizes() {
+    for (name, body) in corpus() {
+        let (transcript, _) = wire::parse(None, &body).unwrap();
+        let model = transcript.model.clone().unwrap_or_default().into_owned();
+        for window in [100_000, 32_000, 8_000] {
+            let policy = policy(&model, window);
+            if let Plan::Ready(outcome) = plan(&policy, &wish(), transcript.dialect, &body) {
+                judge(&format!("{name} at {window}"), &policy, transcript.dialect, &body, &outcome);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_generated_body_stays_as_valid_as_it_was() {
+    for dialect in Dialect::ALL {
+        for seed in 0..600 {
+            let generated = generate::body(dialect, seed);
+            let mut policy = policy("gpt-5", 4_000);
+            (policy.sacred.min, policy.sacred.recent_least, policy.sacred.recent_most) = (5, 10, 10);
+            (policy.digest_all, policy.drop_oldest) = (120, 150);
+            (policy.sacred.trigger, policy.sacred.target) = (20, 60);
+            if let Plan::Ready(outcome) = plan(&policy, &wish(), dialect, &generated.body) {
+                let name = format!("{dialect} {seed}\n{}\n→\n{}", generated.body, outcome.body);
+                judge(&name, &policy, dialect, &generated.body, &outcome);
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The file in which `compress --originals` keeps what it removed, one JSON object a line, and `recall` finds it again.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+
+use longhaul_engine::plan::Original;
+use longhaul_engine::redact::{Content, Redactor, Rules};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// One removed block.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) handle: String,
+    pub(crate) at: usize,
+    pub(crate) what: String,
+    pub(crate) tool: Option<String>,
+    /// BLAKE3 of the original, so that one who still has it can prove it.
+    pub(crate) hash: String,
+    /// Whether secrets were taken out of the text.
+    pub(crate) redacted: bool,
+    pub(crate) text: String,
+}
+
+/// Whether secrets are taken out of what is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Secrets {
+    Out,
+    AsTheyWere,
+}
+
+/// Appends the originals to a file. With secrets in it, only its owner may read it.
+pub(crate) fn append(file: &Path, originals: Vec<Original>, secrets: Secrets) -> Result<(), Failure> {
+    let mut redactor = Redactor::numbered(Rules::default());
+    let mut lines = Vec::new();
+    for original in originals {
+        let hash = blake3::hash(original.text.as_bytes()).to_hex().to_string();
+        let text = match secrets {
+            Secrets::AsTheyWere => original.text,
+            Secrets::Out => redactor.redact(&original.text, Content::Text).text.into_string(),
+        };
+        let what = serde_json::to_value(original.what).ok().and_then(|w| w.as_str().map(str::to_owned));
+        let (handle, at, tool) = (original.handle, original.at, original.tool);
+        let redacted = secrets == Secrets::Out;
+        let row = Row { handle, at, what: what.unwrap_or_default(), tool, hash, redacted, text };
+        let line = serde_json::to_string(&row).map_err(|e| Failure::World(format!("cannot write an original: {e}")))?;
+        lines.push(line + "\n");
+    }
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    if secrets == Secrets::AsTheyWere {
+        private(&mut options);
+    }
+    let write = |options: &OpenOptions| options.open(file)?.write_all(lines.concat().as_bytes());
+    write(&options).map_err(|error| Failure::World(format!("cannot write {}: {error}", file.display())))
+}
+
+#[cfg(unix)]
+fn private(options: &mut OpenOptions) {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.mode(0o600);
+}
+
+#[cfg(not(unix))]
+fn private(_: &mut OpenOptions) {}
+
+/// The rows of a file.
+pub(crate) fn rows(shown: &str, text: &str) -> Result<Vec<Row>, Failure> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let row = |(at, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|error| {
+            Failure::Wrong(format!("{shown}, line {}: not a row of compress --originals ({error})", at + 1))
+        })
+    };
+    lines.map(row).collect()
+}
