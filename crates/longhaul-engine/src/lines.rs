@@ -1,6 +1,6 @@
 //! A text as lines, without an index: fifty megabytes of log cost no memory beyond themselves.
 
-use memchr::{memchr, memchr_iter, memmem};
+use memchr::{memchr, memmem};
 
 /// How the lines of a text are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,15 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
+    /// Whether there is nothing in it but white space.
+    #[must_use]
+    pub fn is_blank(self) -> bool {
+        match self.text.as_bytes().first() {
+            Some(b'!'..=b'~') => false,
+            _ => self.text.trim_start().is_empty(),
+        }
+    }
+
     /// The line without white space around it, and where that begins.
     #[must_use]
     pub fn trimmed(self) -> Line<'a> {
@@ -75,15 +84,6 @@ fn escaped_break(text: &[u8]) -> Option<usize> {
         from = at + 2;
     }
     None
-}
-
-/// How many breaks stand in a piece of text.
-#[must_use]
-pub fn breaks_in(text: &str, breaks: Breaks) -> usize {
-    match breaks {
-        Breaks::Newline => memchr_iter(b'\n', text.as_bytes()).count(),
-        Breaks::Escaped => memmem::find_iter(text.as_bytes(), b"\\n").count(),
-    }
 }
 
 /// The longest prefix of at most `most` characters.

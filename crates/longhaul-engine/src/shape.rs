@@ -90,7 +90,9 @@ impl<'a> Document<'a> {
     pub fn read_lines(text: &'a str) -> Option<Self> {
         let mut item = Node::default();
         let (mut records, mut cut) = (Vec::new(), false);
-        for line in Lines::new(text, Breaks::Newline).map(|line| line.text.trim()).filter(|line| !line.is_empty()) {
+        for line in
+            Lines::new(text, Breaks::Newline).map(|line| line.text.trim()).filter(|line| !line.is_empty())
+        {
             if cut {
                 return None;
             }
@@ -356,7 +358,8 @@ impl<'a> Reader<'a> {
             .unwrap_or(rest.len());
         let word = &rest[..length];
         self.at += length;
-        let known = matches!(word, "true" | "false" | "null") || word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+        let known = matches!(word, "true" | "false" | "null")
+            || word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
         match (known, length == rest.len()) {
             (true, _) => Ok(word),
             (false, true) if !word.is_empty() => Err(Stop::End),
@@ -398,7 +401,8 @@ mod tests {
 
     #[test]
     fn records_of_a_list_are_merged() {
-        let document = Document::read(r#"[{"id":1,"ok":true},{"id":2,"ok":true},{"id":3,"ok":false}]"#).unwrap();
+        let document =
+            Document::read(r#"[{"id":1,"ok":true},{"id":2,"ok":true},{"id":3,"ok":false}]"#).unwrap();
         let item = document.root.items.unwrap();
         assert_eq!((document.root.count, document.cut, document.records.len()), (3, false, 3));
         assert_eq!(item.fields.iter().map(|(key, _)| *key).collect::<Vec<_>>(), ["id", "ok"]);
@@ -417,14 +421,19 @@ mod tests {
 
     #[test]
     fn what_is_not_json_has_no_shape() {
-        for text in ["", "hello", "{not json}", "[ERROR] it broke", "{\"a\":1} trailing", "[12:30:01] started"] {
+        for text in
+            ["", "hello", "{not json}", "[ERROR] it broke", "{\"a\":1} trailing", "[12:30:01] started"]
+        {
             assert!(Document::read(text).is_none(), "{text}");
         }
     }
 
     #[test]
     fn many_keys_make_a_map() {
-        let text = format!("{{{}}}", (0..100).map(|i| format!("\"k{i}\":{{\"v\":{i}}}")).collect::<Vec<_>>().join(","));
+        let text = format!(
+            "{{{}}}",
+            (0..100).map(|i| format!("\"k{i}\":{{\"v\":{i}}}")).collect::<Vec<_>>().join(",")
+        );
         let document = Document::read(&text).unwrap();
         assert_eq!((document.root.kinds.map, document.root.count, document.records.len()), (true, 100, 100));
     }

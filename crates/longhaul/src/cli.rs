@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use longhaul_engine::Dialect;
+use longhaul_engine::digest::Kind;
 use serde_json::Value;
 
 use crate::config::Flag;
@@ -30,11 +32,16 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say what a provider would refuse in a request body
-    #[command(after_help = "Example:\n  longhaul check examples/chat.json\n  longhaul check after.json --before before.json --model claude-opus-4-5\n\nExit code 1 if there is an error. --list-rules prints every rule.")]
+    #[command(
+        after_help = "Example:\n  longhaul check examples/chat.json\n  longhaul check after.json --before before.json --model claude-opus-4-5\n\nExit code 1 if there is an error. --list-rules prints every rule."
+    )]
     Check(CheckArgs),
     /// Count the tokens of a request body, part by part
     #[command(after_help = "Example:\n  longhaul tokens --model claude-sonnet-4-5 examples/messages.json")]
     Tokens(TokensArgs),
+    /// Digest one tool output: short, true, the facts first
+    #[command(after_help = "Example:\n  cargo test 2>&1 | longhaul digest --tool bash --tokens 150 -")]
+    Digest(DigestArgs),
     /// Make a request body smaller: tool outputs become short digests, without any model
     #[command(after_help = "Example:\n  longhaul compress --engine sacred-zone session.json -o smaller.json --originals removed.jsonl\n\n\
         What is removed is lost unless --originals keeps it; longhaul recall reads it back.")]
@@ -157,6 +164,33 @@ pub(crate) struct Told {
     /// The model, instead of the one that the body names
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DigestArgs {
+    /// The output: a file, or - for standard input
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: PathBuf,
+    /// What it is, where its content does not show it
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(Kind::all().map(Kind::name)))]
+    pub(crate) kind: Option<String>,
+    /// The tool that gave it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// The arguments that the tool was called with, as JSON
+    #[arg(long, value_name = "JSON")]
+    pub(crate) arguments: Option<String>,
+    /// What the task is about: lines with these words are kept first
+    #[arg(long, value_name = "TOPIC")]
+    pub(crate) focus: Option<String>,
+    /// The most tokens it may take; by default 220 or a twentieth of the output, whichever is more
+    #[arg(long, value_name = "N")]
+    pub(crate) tokens: Option<u64>,
+    /// One line: the tool, its target, its outcome and its size
+    #[arg(long, conflicts_with = "tokens")]
+    pub(crate) one_line: bool,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 #[derive(Debug, Args)]

@@ -36,6 +36,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Check(args) => return commands::check::run(args),
         Command::Tokens(args) => commands::tokens::run(args)?,
+        Command::Digest(args) => commands::digest::run(args)?,
         Command::Compress(args) => commands::compress::run(args, &environment)?,
         Command::Stats(args) => commands::stats::run(args)?,
         Command::Recall(args) => return commands::recall::run(args),

@@ -3,9 +3,9 @@
 //! A digest is one line of our own about the whole, notes of our own, and lines of the source in their order. Our own lines
 //! stand in square brackets; every other line is a line of the source, or its beginning with `…` behind it.
 
-use super::page::Page;
+use super::page::{Page, is_wrapper, unnumbered};
 use crate::facts::{Fact, FactKind};
-use crate::lines::{Breaks, Line, Lines, breaks_in, clip};
+use crate::lines::{Line, clip};
 use crate::tokens::{Tokens, estimate};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -35,6 +35,8 @@ pub(super) struct Note<'a> {
 #[derive(Clone)]
 struct Quote<'a> {
     at: usize,
+    /// Which of the lines that are not blank it stands on.
+    line: usize,
     text: &'a str,
     value: f64,
     times: usize,
@@ -58,8 +60,14 @@ impl Worth {
 
 impl<'a> Draft<'a> {
     /// Proposes a list. Items lose a little value with their rank, so that a long list does not crowd out all else.
-    pub(super) fn note(&mut self, label: impl Into<String>, value: f64, items: impl IntoIterator<Item = impl Into<Cow<'a, str>>>) {
-        let items: Vec<_> = items.into_iter().enumerate().map(|(rank, item)| (item.into(), decayed(value, rank))).collect();
+    pub(super) fn note(
+        &mut self,
+        label: impl Into<String>,
+        value: f64,
+        items: impl IntoIterator<Item = impl Into<Cow<'a, str>>>,
+    ) {
+        let items: Vec<_> =
+            items.into_iter().enumerate().map(|(rank, item)| (item.into(), decayed(value, rank))).collect();
         let of = items.len();
         self.note_of(label, items, of);
     }
@@ -73,34 +81,48 @@ impl<'a> Draft<'a> {
 
     /// Proposes a piece of the source.
     pub(super) fn quote(&mut self, line: Line<'a>, value: f64) {
-        self.quotes.push(Quote { at: line.at, text: line.text.trim_end(), value, times: 1 });
+        self.quotes.push(Quote { at: line.at, line: 0, text: line.text.trim_end(), value, times: 1 });
     }
 
     /// Proposes a line that stands for others like it.
     pub(super) fn quote_repeated(&mut self, line: Line<'a>, value: f64, times: usize) {
-        self.quotes.push(Quote { at: line.at, text: line.text, value, times });
+        self.quotes.push(Quote { at: line.at, line: 0, text: line.text, value, times });
     }
 
     /// Proposes the facts that any kind has: errors, warnings, totals, frames.
     pub(super) fn facts(&mut self, page: &Page<'a>, worth: Worth) {
-        for (kind, value) in [(FactKind::Error, worth.error), (FactKind::Warning, worth.warning), (FactKind::Frame, worth.frame)] {
+        for (kind, value) in [
+            (FactKind::Error, worth.error),
+            (FactKind::Warning, worth.warning),
+            (FactKind::Frame, worth.frame),
+        ] {
             for (rank, fact) in page.facts.of_kind(kind).take(400).enumerate() {
                 if let Some(text) = source_of(page, fact) {
                     let value = if fact.is_specific() { value } else { value * 0.5 };
-                    self.quotes.push(Quote { at: fact.at, text, value: decayed(value, rank), times: fact.times });
+                    self.quotes.push(Quote {
+                        at: fact.at,
+                        line: 0,
+                        text,
+                        value: decayed(value, rank),
+                        times: fact.times,
+                    });
                 }
             }
         }
         for (label, kind) in [("totals", FactKind::Total), ("exit statuses named", FactKind::Exit)] {
             let told = page.status().map(|status| status.to_string());
-            let named = page.facts.of_kind(kind).map(|fact| fact.text.clone()).filter(|text| told.as_deref() != Some(text));
+            let named = page
+                .facts
+                .of_kind(kind)
+                .map(|fact| fact.text.clone())
+                .filter(|text| told.as_deref() != Some(text));
             self.note(label, worth.total, named.collect::<Vec<_>>());
         }
     }
 
     /// Proposes the first and the last lines.
     pub(super) fn edges(&mut self, page: &Page<'a>, first: usize, last: usize, value: f64) {
-        let full = page.lines().map(Line::trimmed).filter(|line| !line.text.is_empty());
+        let full = page.lines().filter(|line| !unnumbered(line.text).trim().is_empty()).map(Line::trimmed);
         for (rank, line) in full.take(first).enumerate() {
             self.quote(line, decayed(value, 2 * rank));
         }
@@ -131,8 +153,10 @@ impl<'a> Draft<'a> {
     /// The digest, of at most this many tokens.
     pub(super) fn settle(mut self, page: &Page<'a>, head: &Head<'_>, budget: Tokens) -> Settled {
         self.tidy();
+        self.place(page);
         let width = (budget.0 as usize * 2 / 5).clamp(64, 240);
-        let mut choice = self.choose(width, budget - estimate(&head.line(&self.lead, page.facts.full_lines())));
+        let mut choice =
+            self.choose(width, budget - estimate(&head.line(&self.lead, page.facts.full_lines())));
         loop {
             for gaps in [Gaps::Counted, Gaps::Marked] {
                 let settled = self.render(page, head, &choice, width, gaps);
@@ -149,7 +173,9 @@ impl<'a> Draft<'a> {
         self.quotes.sort_by(|a, b| a.at.cmp(&b.at).then(b.value.total_cmp(&a.value)));
         let mut kept: Vec<Quote<'a>> = Vec::with_capacity(self.quotes.len());
         let mut known = HashSet::new();
-        for quote in self.quotes.drain(..).filter(|quote| says_something(quote.text)) {
+        for quote in
+            self.quotes.drain(..).filter(|quote| says_something(quote.text) && !is_wrapper(quote.text))
+        {
             match kept.last_mut() {
                 Some(last) if quote.at < last.at + last.text.len() => {
                     last.value = last.value.max(quote.value);
@@ -161,6 +187,22 @@ impl<'a> Draft<'a> {
             }
         }
         self.quotes = kept;
+    }
+
+    /// Finds out on which line each quote stands, in one pass.
+    fn place(&mut self, page: &Page<'a>) {
+        let mut quotes = self.quotes.iter_mut().peekable();
+        let mut full = 0;
+        for line in page.lines() {
+            let end = line.at + line.text.len();
+            while let Some(quote) = quotes.next_if(|quote| quote.at <= end) {
+                quote.line = full;
+            }
+            if quotes.peek().is_none() {
+                return;
+            }
+            full += usize::from(!line.is_blank());
+        }
     }
 
     /// The candidates that are worth most per token, as long as they fit; the best first.
@@ -197,7 +239,14 @@ impl<'a> Draft<'a> {
         chosen
     }
 
-    fn render(&self, page: &Page<'a>, head: &Head<'_>, choice: &[Candidate], width: usize, gaps: Gaps) -> Settled {
+    fn render(
+        &self,
+        page: &Page<'a>,
+        head: &Head<'_>,
+        choice: &[Candidate],
+        width: usize,
+        gaps: Gaps,
+    ) -> Settled {
         let mut items = vec![Vec::new(); self.notes.len()];
         let mut quotes = Vec::new();
         for candidate in choice {
@@ -212,16 +261,23 @@ impl<'a> Draft<'a> {
             items.sort_unstable();
             note.write(&items, &mut body);
         }
-        let mut shown = Shown { end: None, lines: 0 };
+        // The line on which the last quote stands; several can stand on one.
+        let mut last: Option<usize> = None;
+        let mut shown = 0;
         for quote in quotes.iter().map(|index| &self.quotes[*index]) {
-            shown.gap(page, Some(quote.at), gaps, &mut body);
+            let gap = last.map_or(quote.line, |last| quote.line.saturating_sub(last + 1));
+            if last.is_some() || matches!(gaps, Gaps::Counted) {
+                write_gap(gap, gaps, &mut body);
+            }
             quote.write(width, &mut body);
-            shown.quoted(page, quote);
+            shown += usize::from(last != Some(quote.line));
+            last = Some(quote.line);
         }
-        if shown.lines > 0 {
-            shown.gap(page, None, gaps, &mut body);
+        let full = page.facts.full_lines();
+        if let (Some(last), Gaps::Counted) = (last, gaps) {
+            write_gap(full.saturating_sub(last + 1), gaps, &mut body);
         }
-        let left_out = page.facts.full_lines().saturating_sub(shown.lines);
+        let left_out = full.saturating_sub(shown);
         let text = format!("{}\n{body}", head.line(&self.lead, left_out));
         Settled { text: text.trim_end().to_owned(), left_out }
     }
@@ -248,49 +304,13 @@ enum Gaps {
     Marked,
 }
 
-/// How far the quotes have come, so that what lies between two of them can be counted.
-struct Shown {
-    /// Where the last quote ended.
-    end: Option<usize>,
-    /// Lines that are quoted, in whole or in part.
-    lines: usize,
-}
-
-impl Shown {
-    /// Marks the lines left out before the next quote, which begins at `at`, or before the end.
-    fn gap(&self, page: &Page<'_>, at: Option<usize>, gaps: Gaps, out: &mut String) {
-        let between = &page.text[self.end.unwrap_or(0)..at.unwrap_or(page.text.len())];
-        let mut lines: Vec<_> = Lines::new(between, page.breaks).collect();
-        // The rest of a quoted line and the beginning of the next one are no lines of their own.
-        if at.is_some() && !ends_with_break(between, page.breaks) {
-            lines.pop();
-        }
-        let skipped = usize::from(self.end.is_some());
-        let lines = lines.iter().skip(skipped).filter(|line| !line.text.trim().is_empty()).count();
-        if lines == 0 {
-            return;
-        }
-        let _ = match gaps {
-            Gaps::Counted => writeln!(out, "[… {}]", counted(lines, "line")),
-            Gaps::Marked if self.end.is_some() && at.is_some() => writeln!(out, "…"),
-            Gaps::Marked => Ok(()),
-        };
-    }
-
-    fn quoted(&mut self, page: &Page<'_>, quote: &Quote<'_>) {
-        let between = &page.text[self.end.unwrap_or(0)..quote.at];
-        if self.end.is_none() || breaks_in(between, page.breaks) > 0 {
-            self.lines += 1;
-        }
-        self.end = Some(quote.at + quote.text.len());
-    }
-}
-
-fn ends_with_break(text: &str, breaks: Breaks) -> bool {
-    match breaks {
-        Breaks::Newline => text.ends_with('\n'),
-        Breaks::Escaped => text.ends_with("\\n"),
-    }
+/// Marks lines that are left out.
+fn write_gap(lines: usize, gaps: Gaps, out: &mut String) {
+    let _ = match gaps {
+        _ if lines == 0 => Ok(()),
+        Gaps::Counted => writeln!(out, "[… {}]", counted(lines, "line")),
+        Gaps::Marked => writeln!(out, "…"),
+    };
 }
 
 impl Note<'_> {
@@ -372,7 +392,7 @@ pub(super) fn number(count: usize) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

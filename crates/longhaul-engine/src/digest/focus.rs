@@ -7,11 +7,12 @@ const MOST_WORDS: usize = 64;
 
 /// Words that stand in any request and tell nothing about it.
 const COMMON: [&str; 60] = [
-    "about", "above", "after", "again", "also", "always", "another", "because", "been", "before", "being", "below", "between",
-    "both", "cannot", "check", "could", "does", "doing", "done", "each", "ensure", "every", "file", "files", "find", "first",
-    "from", "have", "here", "into", "just", "like", "make", "more", "most", "must", "need", "only", "other", "please", "run",
-    "should", "show", "some", "such", "than", "that", "their", "them", "then", "there", "these", "they", "this", "want", "what",
-    "when", "with", "would",
+    "about", "above", "after", "again", "also", "always", "another", "because", "been", "before", "being",
+    "below", "between", "both", "cannot", "check", "could", "does", "doing", "done", "each", "ensure",
+    "every", "file", "files", "find", "first", "from", "have", "here", "into", "just", "like", "make",
+    "more", "most", "must", "need", "only", "other", "please", "run", "should", "show", "some", "such",
+    "than", "that", "their", "them", "then", "there", "these", "they", "this", "want", "what", "when",
+    "with", "would",
 ];
 
 /// The words and paths that the newest user turns and the next replies are about.

@@ -53,7 +53,13 @@ pub(super) struct Row {
 
 macro_rules! row {
     ($kind:ident, $name:literal, $origin:ident, $module:ident) => {
-        Row { kind: Kind::$kind, name: $name, origin: Origin::$origin, shows: kinds::$module::shows, draft: kinds::$module::draft }
+        Row {
+            kind: Kind::$kind,
+            name: $name,
+            origin: Origin::$origin,
+            shows: kinds::$module::shows,
+            draft: kinds::$module::draft,
+        }
     };
 }
 

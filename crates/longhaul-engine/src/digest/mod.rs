@@ -20,7 +20,10 @@ mod outcome;
 mod page;
 mod tools;
 
+use crate::lines::clip;
 use crate::tokens::{Tokens, estimate};
+use std::fmt::Write as _;
+
 use draft::{Draft, Head, counted, number};
 use outcome::{Origin, Outcome};
 use page::Page;
@@ -64,7 +67,15 @@ pub struct Digest {
 /// What a digest of this text may cost where the caller has no figure: 220 tokens or a twentieth, whichever is more.
 #[must_use]
 pub fn default_budget(text: &str) -> Tokens {
-    Tokens(estimate(text).0 / 20).max(Tokens(220))
+    // The beginning of a large text is enough to tell how dense it is.
+    let start = clip(text, 100_000);
+    let tokens = estimate(start).0 * text.len() as u64 / start.len().max(1) as u64;
+    Tokens(tokens / 20).max(Tokens(220))
+}
+
+/// Whether a text costs no more than this. One of 32 bytes a token is too long in any language.
+fn fits(text: &str, budget: Tokens) -> bool {
+    text.len() as u64 <= budget.0.saturating_mul(32) && estimate(text) <= budget
 }
 
 /// The digest of an output in at most `budget` tokens (but never under 32, in which little can be said).
@@ -77,7 +88,7 @@ pub fn digest(source: &Source<'_>, budget: Tokens) -> Digest {
     let page = Page::of(source.text, source.focus, &call);
     let kind = source.kind.unwrap_or_else(|| kind::detect(&page));
     let whole = |kind| Digest { kind, text: source.text.to_owned(), left_out: 0 };
-    if estimate(source.text) <= budget {
+    if fits(source.text, budget) {
         return whole(kind);
     }
     let row = kind::row(kind);
@@ -95,16 +106,17 @@ pub fn digest(source: &Source<'_>, budget: Tokens) -> Digest {
 fn head<'a>(page: &Page<'_>, row: &kind::Row, handle: Option<&'a str>) -> Head<'a> {
     let mut size = counted(page.facts.full_lines(), "line");
     if page.facts.blank > 0 {
-        size.push_str(&format!(" and {} blank", number(page.facts.blank)));
+        let _ = write!(size, " and {} blank", number(page.facts.blank));
     }
     if page.facts.full_lines() < 5 || row.kind == Kind::Json {
-        size.push_str(&format!(", {} chars", number(page.source.chars().count())));
+        let _ = write!(size, ", {} chars", number(page.source.chars().count()));
     }
     if !page.envelope.is_empty() {
-        size.push_str(&format!(", inside JSON with {}", page.envelope.join(", ")));
+        let _ = write!(size, ", inside JSON with {}", page.envelope.join(", "));
     }
     let mut outcome = Outcome::of(page, Origin::of(page, row)).words();
-    for (lines, noun) in [(page.facts.error_lines, "error line"), (page.facts.warning_lines, "warning line")] {
+    for (lines, noun) in [(page.facts.error_lines, "error line"), (page.facts.warning_lines, "warning line")]
+    {
         if lines > 0 {
             outcome.push(counted(lines, noun));
         }

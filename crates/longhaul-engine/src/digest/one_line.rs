@@ -9,6 +9,7 @@ use super::tools::{Call, Family, on_one_line};
 use super::{Digest, Source};
 use crate::facts::FactKind;
 use crate::lines::clip;
+use std::fmt::Write as _;
 
 /// Error lines that a failed output keeps, and how much of each.
 const ERROR_LINES: usize = 3;
@@ -28,7 +29,7 @@ pub fn one_line(source: &Source<'_>) -> Digest {
     let tool = call.tool.as_deref().unwrap_or("tool");
     let mut line = format!("[{tool}] {}", said(&call, &page, kind, outcome));
     if let Some(handle) = source.handle {
-        line.push_str(&format!(" (recall {handle})"));
+        let _ = write!(line, " (recall {handle})");
     }
     let mut quoted = 0;
     if outcome.failed {
@@ -52,77 +53,207 @@ pub fn one_line(source: &Source<'_>) -> Digest {
     Digest { kind, text: line, left_out: page.facts.full_lines().saturating_sub(quoted) }
 }
 
-fn said(call: &Call, page: &Page<'_>, kind: Kind, outcome: Outcome) -> String {
-    let lines = counted(page.facts.lines, "line");
-    let chars = format!("{} chars", number(page.source.chars().count()));
-    let path = || on_one_line(&call.path().unwrap_or_else(|| "a file".into()), TARGET_WIDTH);
-    let mut results = outcome.words();
-    match call.family {
-        Some(Family::Run | Family::Code) => {
-            let command = on_one_line(&call.command().unwrap_or_else(|| "a command".into()), TARGET_WIDTH);
-            results.push(lines);
-            format!("ran `{command}` → {}", results.join(", "))
-        }
-        Some(Family::Read) => {
-            let from = call.argument(&["offset", "start_line", "line_start", "view_range"]).unwrap_or_default();
-            let from: usize = from.split(' ').next().and_then(|from| from.parse().ok()).unwrap_or(1);
-            let failed = if outcome.failed { " → failed" } else { "" };
-            format!("{} from line {} ({chars}){failed}", path(), from.max(1))
-        }
-        Some(Family::Write) => {
-            let size = call.argument(&["content", "file_text", "contents", "text"]);
-            let size = size.map_or_else(String::new, |text| format!(" ({})", counted(text.lines().count(), "line")));
-            format!("wrote {}{size}{}", path(), arrow(&results))
-        }
-        Some(Family::Edit) => format!("edited {}{}", path(), arrow(&[results, vec![chars]].concat())),
-        Some(Family::Search) => {
-            let pattern = call.argument(&["pattern", "query", "regex", "queries", "search_term", "glob_pattern", "class_name", "function_name"]);
-            let place = call.path().map_or_else(String::new, |path| format!(" in {}", on_one_line(&path, TARGET_WIDTH)));
-            let found = match search::matches(page) {
-                Some(matches) => counted(matches, "match"),
-                None => counted(page.facts.full_lines(), "line"),
-            };
-            results.push(found);
-            format!("'{}'{place} → {}", on_one_line(&pattern.unwrap_or_default(), TARGET_WIDTH), results.join(", "))
-        }
-        Some(Family::List) => {
-            results.push(counted(page.facts.full_lines(), if kind == Kind::Listing { "entry" } else { "line" }));
-            format!("{} → {}", call.path().map_or_else(|| ".".into(), |path| on_one_line(&path, TARGET_WIDTH)), results.join(", "))
-        }
-        Some(Family::WebSearch) => {
-            let query = call.argument(&["query", "q", "search_query", "queries"]).unwrap_or_default();
-            results.push(chars);
-            format!("'{}' → {}", on_one_line(&query, TARGET_WIDTH), results.join(", "))
-        }
-        Some(Family::Fetch | Family::Browser) => {
-            let target = call.argument(&["url", "urls", "uri", "action", "ref", "element", "selector", "key", "direction", "text"]);
-            results.push(chars);
-            format!("{} → {}", on_one_line(&target.unwrap_or_else(|| "page".into()), TARGET_WIDTH), results.join(", "))
-        }
-        Some(Family::Delegate) => {
-            let task = call.argument(&["description", "goal", "task", "prompt", "message"]).unwrap_or_default();
-            results.push(chars);
-            format!("delegated '{}' → {}", on_one_line(&task, TARGET_WIDTH), results.join(", "))
-        }
-        Some(Family::Todo) => {
-            let items = ["todos", "plan", "items", "tasks"].iter().find_map(|name| call.arguments.get(*name)?.as_array().map(Vec::len));
-            let items = items.map_or_else(|| "list".to_owned(), |items| counted(items, "item"));
-            format!("{items}{}", arrow(&[results, vec![chars]].concat()))
-        }
-        Some(Family::Memory) => {
-            let what = call.argument(&["action", "command", "operation"]).unwrap_or_default();
-            let target = call.argument(&["target", "path", "key", "query", "content", "fact"]).unwrap_or_default();
-            format!("{}{}", on_one_line(&format!("{what} {target}"), TARGET_WIDTH), arrow(&[results, vec![chars]].concat()))
-        }
-        None => {
-            results.extend([lines, chars]);
-            let arguments = call.arguments.keys().filter_map(|name| Some(format!("{name}={}", on_one_line(&call.argument(&[name])?, 40))));
-            let arguments = on_one_line(&arguments.collect::<Vec<_>>().join(", "), TARGET_WIDTH);
-            if arguments.is_empty() { results.join(", ") } else { format!("{arguments} → {}", results.join(", ")) }
-        }
+/// What every form ends with: the outcome, then the size.
+struct Results {
+    outcome: Vec<String>,
+    lines: String,
+    chars: String,
+}
+
+impl Results {
+    fn with(&self, size: &str) -> String {
+        let all: Vec<&str> = self.outcome.iter().map(String::as_str).chain([size]).collect();
+        all.join(", ")
     }
 }
 
-fn arrow(results: &[String]) -> String {
-    if results.is_empty() { String::new() } else { format!(" → {}", results.join(", ")) }
+fn said(call: &Call, page: &Page<'_>, kind: Kind, outcome: Outcome) -> String {
+    let results = Results {
+        outcome: outcome.words(),
+        lines: counted(page.facts.lines, "line"),
+        chars: format!("{} chars", number(page.source.chars().count())),
+    };
+    match call.family {
+        Some(Family::Run | Family::Code) => {
+            format!("ran `{}` → {}", shown(call.command(), "a command"), results.with(&results.lines))
+        }
+        Some(Family::Read) => read(call, outcome, &results),
+        Some(Family::Write) => wrote(call, &results),
+        Some(Family::Edit) => {
+            format!("edited {} → {}", shown(call.path(), "a file"), results.with(&results.chars))
+        }
+        Some(Family::Search) => searched(call, page, &results),
+        Some(Family::List) => {
+            let noun = if kind == Kind::Listing { "entry" } else { "line" };
+            let size = counted(page.facts.full_lines(), noun);
+            format!("{} → {}", shown(call.path(), "."), results.with(&size))
+        }
+        Some(Family::WebSearch) => {
+            let query = call.argument(&["query", "q", "search_query", "queries"]);
+            format!("'{}' → {}", shown(query, ""), results.with(&results.chars))
+        }
+        Some(Family::Fetch | Family::Browser) => {
+            const NAMES: [&str; 9] =
+                ["url", "urls", "uri", "action", "ref", "element", "selector", "key", "direction"];
+            format!("{} → {}", shown(call.argument(&NAMES), "page"), results.with(&results.chars))
+        }
+        Some(Family::Delegate) => {
+            let task = call.argument(&["description", "goal", "task", "prompt", "message"]);
+            format!("delegated '{}' → {}", shown(task, ""), results.with(&results.chars))
+        }
+        Some(Family::Todo) => format!("{} → {}", items(call), results.with(&results.chars)),
+        Some(Family::Memory) => {
+            let action = call.argument(&["action", "command", "operation"]).unwrap_or_default();
+            let target = call.argument(&["target", "path", "key", "query", "content", "fact"]);
+            let what = on_one_line(&format!("{action} {}", target.unwrap_or_default()), TARGET_WIDTH);
+            format!("{what} → {}", results.with(&results.chars))
+        }
+        None => general(call, &results),
+    }
+}
+
+/// An argument on one line, or what to say without it.
+fn shown(argument: Option<String>, otherwise: &str) -> String {
+    argument.map_or_else(|| otherwise.to_owned(), |text| on_one_line(&text, TARGET_WIDTH))
+}
+
+fn read(call: &Call, outcome: Outcome, results: &Results) -> String {
+    let from = call.argument(&["offset", "start_line", "line_start", "view_range"]).unwrap_or_default();
+    let from: usize = from.split(' ').next().and_then(|from| from.parse().ok()).unwrap_or(1);
+    let failed = if outcome.failed { " → failed" } else { "" };
+    format!("{} from line {} ({}){failed}", shown(call.path(), "a file"), from.max(1), results.chars)
+}
+
+fn wrote(call: &Call, results: &Results) -> String {
+    let content = call.argument(&["content", "file_text", "contents", "text"]);
+    let size =
+        content.map_or_else(String::new, |text| format!(" ({})", counted(text.lines().count(), "line")));
+    let outcome = if results.outcome.is_empty() {
+        String::new()
+    } else {
+        format!(" → {}", results.outcome.join(", "))
+    };
+    format!("wrote {}{size}{outcome}", shown(call.path(), "a file"))
+}
+
+fn searched(call: &Call, page: &Page<'_>, results: &Results) -> String {
+    const NAMES: [&str; 8] = [
+        "pattern",
+        "query",
+        "regex",
+        "queries",
+        "search_term",
+        "glob_pattern",
+        "class_name",
+        "function_name",
+    ];
+    let place =
+        call.path().map_or_else(String::new, |path| format!(" in {}", on_one_line(&path, TARGET_WIDTH)));
+    let found = search::matches(page);
+    let size =
+        found.map_or_else(|| counted(page.facts.full_lines(), "line"), |found| counted(found, "match"));
+    format!("'{}'{place} → {}", shown(call.argument(&NAMES), ""), results.with(&size))
+}
+
+fn items(call: &Call) -> String {
+    let names = ["todos", "plan", "items", "tasks"];
+    let items = names.iter().find_map(|name| call.arguments.get(*name)?.as_array().map(Vec::len));
+    items.map_or_else(|| "list".to_owned(), |items| counted(items, "item"))
+}
+
+fn general(call: &Call, results: &Results) -> String {
+    let named = |name: &String| Some(format!("{name}={}", on_one_line(&call.argument(&[name])?, 40)));
+    let arguments = call.arguments.keys().filter_map(named).collect::<Vec<_>>().join(", ");
+    let size = results.with(&format!("{}, {}", results.lines, results.chars));
+    if arguments.is_empty() { size } else { format!("{} → {size}", on_one_line(&arguments, TARGET_WIDTH)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Focus;
+
+    /// The line for a call whose result is this text, fifty times over so that it is worth shortening.
+    fn line(tool: &str, arguments: &str, text: &str) -> String {
+        let text = text.repeat(50);
+        let focus = Focus::none();
+        let source = Source {
+            text: &text,
+            tool: Some(tool),
+            arguments: Some(arguments),
+            kind: None,
+            focus: &focus,
+            handle: None,
+        };
+        one_line(&source).text
+    }
+
+    #[test]
+    fn each_family_has_its_form() {
+        for (tool, arguments, text, expected) in [
+            (
+                "terminal",
+                r#"{"command":"npm test"}"#,
+                "all is well\n",
+                "[terminal] ran `npm test` → 50 lines",
+            ),
+            (
+                "read_file",
+                r#"{"path":"config.py"}"#,
+                "x = 1\n",
+                "[read_file] config.py from line 1 (300 chars)",
+            ),
+            (
+                "Read",
+                r#"{"file_path":"a.rs","offset":120}"#,
+                "x = 1\n",
+                "[Read] a.rs from line 120 (300 chars)",
+            ),
+            (
+                "grep",
+                r#"{"pattern":"let","path":"src/"}"#,
+                "src/a.rs:3:let x\n",
+                "[grep] 'let' in src/ → 50 matches",
+            ),
+            (
+                "write_file",
+                r#"{"path":"a.py","content":"a\nb\n"}"#,
+                "written\n",
+                "[write_file] wrote a.py (2 lines)",
+            ),
+            ("apply_patch", r#"{"path":"a.py"}"#, "done\n", "[apply_patch] edited a.py → 250 chars"),
+            ("LS", r#"{"path":"src"}"#, "src/main.rs\n", "[LS] src → 50 entries"),
+            ("web_search", r#"{"query":"cache"}"#, "a text\n", "[web_search] 'cache' → 350 chars"),
+            (
+                "browser_navigate",
+                r#"{"url":"https://a.b"}"#,
+                "a page\n",
+                "[browser_navigate] https://a.b → 350 chars",
+            ),
+            ("Task", r#"{"description":"look"}"#, "found it\n", "[Task] delegated 'look' → 450 chars"),
+            ("TodoWrite", r#"{"todos":[{},{}]}"#, "noted\n", "[TodoWrite] 2 items → 300 chars"),
+            ("memory", r#"{"command":"view","path":"/m"}"#, "noted\n", "[memory] view /m → 300 chars"),
+            ("get_order", r#"{"id":7}"#, "shipped\n", "[get_order] id=7 → 50 lines, 400 chars"),
+        ] {
+            assert_eq!(line(tool, arguments, text), expected);
+        }
+    }
+
+    #[test]
+    fn a_short_result_is_left_as_it_is() {
+        let focus = Focus::none();
+        let source =
+            Source { text: "ok", tool: None, arguments: None, kind: None, focus: &focus, handle: None };
+        assert_eq!(one_line(&source).text, "ok");
+    }
+
+    #[test]
+    fn a_failed_result_keeps_its_error_lines() {
+        let text = "working\n".repeat(90) + "error: disk full\nExit code: 28\n";
+        let focus = Focus::none();
+        let arguments = Some(r#"{"command":"make"}"#);
+        let source =
+            Source { text: &text, tool: Some("bash"), arguments, kind: None, focus: &focus, handle: None };
+        assert_eq!(one_line(&source).text, "[bash] ran `make` → exit 28, failed, 92 lines\nerror: disk full");
+    }
 }

@@ -4,7 +4,7 @@ use super::focus::Focus;
 use super::tools::Call;
 use crate::facts::Facts;
 use crate::lines::{Breaks, Line, Lines, clip};
-use crate::shape::{Document, fields_of};
+use crate::shape::fields_of;
 
 /// Lines of the sample, and how much of each.
 const SAMPLE_HEAD: usize = 120;
@@ -31,17 +31,21 @@ pub(super) struct Page<'a> {
 
 impl<'a> Page<'a> {
     pub(super) fn of(source: &'a str, focus: &'a Focus, call: &'a Call) -> Self {
-        match enveloped(source) {
-            Some((envelope, text)) => {
-                let mut facts = Facts::within(text, Breaks::Escaped);
-                facts.exit = Facts::of(source).exit.or(facts.exit);
-                Self { source, text, envelope, breaks: Breaks::Escaped, facts, focus, call }
-            }
-            None => {
-                let facts = Facts::of(source);
-                Self { source, text: source, envelope: Vec::new(), breaks: Breaks::Newline, facts, focus, call }
-            }
-        }
+        let Some((envelope, text)) = enveloped(source) else {
+            let facts = Facts::of(source);
+            return Self {
+                source,
+                text: source,
+                envelope: Vec::new(),
+                breaks: Breaks::Newline,
+                facts,
+                focus,
+                call,
+            };
+        };
+        let mut facts = Facts::within(text, Breaks::Escaped);
+        facts.exit = Facts::of(source).exit.or(facts.exit);
+        Self { source, text, envelope, breaks: Breaks::Escaped, facts, focus, call }
     }
 
     pub(super) fn lines(&self) -> Lines<'a> {
@@ -56,7 +60,9 @@ impl<'a> Page<'a> {
             let head = &self.text[..end];
             let (at, cut) = match self.breaks {
                 Breaks::Newline => memchr::memrchr(b'\n', head.as_bytes()).map_or((0, 0), |at| (at + 1, at)),
-                Breaks::Escaped => memchr::memmem::rfind(head.as_bytes(), b"\\n").map_or((0, 0), |at| (at + 2, at)),
+                Breaks::Escaped => {
+                    memchr::memmem::rfind(head.as_bytes(), b"\\n").map_or((0, 0), |at| (at + 2, at))
+                }
             };
             let line = Line { at, text: &self.text[at..end] }.trimmed();
             if !line.text.is_empty() {
@@ -83,8 +89,19 @@ impl<'a> Page<'a> {
 
     pub(super) fn sample(&self) -> Sample<'a> {
         let full = |line: &Line<'_>| !line.text.trim().is_empty() && !is_wrapper(line.text.trim());
-        let head: Vec<_> = self.lines().take(4 * SAMPLE_HEAD).filter(full).take(SAMPLE_HEAD).map(|line| sampled(line.text)).collect();
-        let mut tail: Vec<_> = self.last_lines(SAMPLE_TAIL).iter().filter(|line| full(line)).map(|line| sampled(line.text)).collect();
+        let head: Vec<_> = self
+            .lines()
+            .take(4 * SAMPLE_HEAD)
+            .filter(full)
+            .take(SAMPLE_HEAD)
+            .map(|line| sampled(line.text))
+            .collect();
+        let mut tail: Vec<_> = self
+            .last_lines(SAMPLE_TAIL)
+            .iter()
+            .filter(|line| full(line))
+            .map(|line| sampled(line.text))
+            .collect();
         tail.reverse();
         Sample { head, tail }
     }
@@ -109,18 +126,37 @@ pub(super) fn unnumbered(line: &str) -> &str {
 
 fn names_status(line: &str) -> bool {
     const OPENERS: [&str; 9] = [
-        "exit code", "returncode", "exit_code", "process exited", "the command completed", "command finished", "exit status", "exited with",
+        "exit code",
+        "returncode",
+        "exit_code",
+        "process exited",
+        "the command completed",
+        "command finished",
+        "exit status",
+        "exited with",
         "command failed",
     ];
     let line = line.trim().trim_start_matches(['<', '[', '(']);
-    OPENERS.iter().any(|opener| line.get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener)))
+    OPENERS
+        .iter()
+        .any(|opener| line.get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener)))
 }
 
-/// Lines that agents wrap around an output.
-fn is_wrapper(line: &str) -> bool {
+/// Lines that agents wrap around an output: what they say stands in the first line of a digest.
+pub(super) fn is_wrapper(line: &str) -> bool {
     const OPENERS: [&str; 12] = [
-        "<returncode>", "<output", "</output", "<observation>", "</observation>", "Exit code:", "Wall time:", "Output:", "OBSERVATION:",
-        "Chunk ID:", "[The command completed", "[Command finished",
+        "<returncode>",
+        "<output",
+        "</output",
+        "<observation>",
+        "</observation>",
+        "Exit code:",
+        "Wall time:",
+        "Output:",
+        "OBSERVATION:",
+        "Chunk ID:",
+        "[The command completed",
+        "[Command finished",
     ];
     OPENERS.iter().any(|opener| line.starts_with(opener))
 }
@@ -130,12 +166,18 @@ fn enveloped(source: &str) -> Option<(Vec<&str>, &str)> {
     const NAMES: [&str; 7] = ["output", "stdout", "content", "text", "result", "stderr", "error"];
     let start = source.trim_start();
     let key = start.strip_prefix('{')?.trim_start().strip_prefix('"')?;
-    if !key.as_bytes().first()?.is_ascii_lowercase() || Document::read(start).is_none_or(|document| document.root.fields.len() > 12) {
+    if !key.as_bytes().first()?.is_ascii_lowercase() {
         return None;
     }
     let fields = fields_of(start);
+    if fields.len() > 12 {
+        return None;
+    }
     let (_, text) = fields.iter().find(|(key, value)| {
-        NAMES.contains(key) && value.starts_with('"') && value.contains("\\n") && value.len() * 10 > start.len() * 7
+        NAMES.contains(key)
+            && value.starts_with('"')
+            && value.contains("\\n")
+            && value.len() * 10 > start.len() * 7
     })?;
     let text = text.strip_prefix('"')?.strip_suffix('"')?;
     Some((fields.iter().map(|(key, _)| *key).collect(), text))

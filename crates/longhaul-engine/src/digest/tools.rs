@@ -33,7 +33,8 @@ struct Tables {
 }
 
 /// The tables of `tools.toml`; a test holds that they are readable.
-static TABLES: LazyLock<Tables> = LazyLock::new(|| toml::from_str(include_str!("tools.toml")).unwrap_or_default());
+static TABLES: LazyLock<Tables> =
+    LazyLock::new(|| toml::from_str(include_str!("tools.toml")).unwrap_or_default());
 
 /// A tool call, as far as a digest needs it.
 #[derive(Debug, Default)]
@@ -67,8 +68,18 @@ impl Call {
     /// The file or folder it is about.
     pub(super) fn path(&self) -> Option<String> {
         const NAMES: [&str; 12] = [
-            "path", "file_path", "filePath", "file", "filename", "target_file", "relative_workspace_path", "notebook_path", "files",
-            "paths", "directory", "dir",
+            "path",
+            "file_path",
+            "filePath",
+            "file",
+            "filename",
+            "target_file",
+            "relative_workspace_path",
+            "notebook_path",
+            "files",
+            "paths",
+            "directory",
+            "dir",
         ];
         self.argument(&NAMES)
     }
@@ -105,7 +116,9 @@ fn kind_of_command(command: &str) -> Option<Kind> {
     let last = command.rsplit(['\n', ';']).map(str::trim).find(|part| !part.is_empty())?;
     let last = last.rsplit("&&").next().unwrap_or(last);
     let first = last.split('|').next().unwrap_or(last).trim();
-    let begins = |start: &String| first.strip_prefix(start.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+    let begins = |start: &String| {
+        first.strip_prefix(start.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
     let kind = TABLES.commands.iter().find(|(_, starts)| starts.iter().any(begins)).map(|(kind, _)| *kind)?;
     match kind {
         Kind::Source => Some(first.split_whitespace().next_back().map_or(Kind::Source, kind_of_path)),
@@ -133,13 +146,16 @@ fn as_text(value: &Value) -> Option<String> {
             let texts: Vec<String> = items.iter().filter_map(as_text).collect();
             match texts.as_slice() {
                 [] => None,
-                [shell, flag, script] if shell.ends_with("sh") && flag.starts_with('-') => Some(script.clone()),
+                [shell, flag, script] if shell.ends_with("sh") && flag.starts_with('-') => {
+                    Some(script.clone())
+                }
                 texts => Some(texts.join(" ")),
             }
         }
-        Value::Object(map) => {
-            ["path", "file_path", "command", "content", "text", "query"].iter().find_map(|name| map.get(*name)).and_then(as_text)
-        }
+        Value::Object(map) => ["path", "file_path", "command", "content", "text", "query"]
+            .iter()
+            .find_map(|name| map.get(*name))
+            .and_then(as_text),
         Value::Null => None,
     }
 }

@@ -20,6 +20,7 @@ use crate::lines::{Breaks, clip};
 use std::borrow::Cow;
 
 pub use scan::Words;
+pub(crate) use scan::{MOST_DISTINCT, key_without_digits};
 
 /// The class of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,7 +118,11 @@ impl Fact<'_> {
     #[must_use]
     pub fn is_specific(&self) -> bool {
         let text = self.text.trim();
-        !(text.starts_with("===") || text.starts_with("___") || text.starts_with("---") || text.ends_with(" FAILED") || text.starts_with("FAILED "))
+        !(text.starts_with("===")
+            || text.starts_with("___")
+            || text.starts_with("---")
+            || text.ends_with(" FAILED")
+            || text.starts_with("FAILED "))
     }
 
     fn is_in(&self, digest: &str, bare: &str) -> bool {

@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::LazyLock;
 
-/// Distinct lines of one class beyond this are counted and not kept.
-const MOST_DISTINCT: usize = 4096;
+/// Distinct facts of one class beyond this are not kept.
+pub(crate) const MOST_DISTINCT: usize = 4096;
 /// So many totals are kept, the last ones: totals stand at the end.
 const MOST_TOTALS: usize = 12;
 /// So many keys and columns are facts.
@@ -30,7 +30,7 @@ enum Word {
 }
 
 /// The words that make a line worth a look.
-const WORDS: [(&str, Word); 24] = [
+const WORDS: [(&str, Word); 26] = [
     ("error", Word::CountedError),
     ("xfailed", Word::Counted),
     ("failed", Word::CountedError),
@@ -54,6 +54,8 @@ const WORDS: [(&str, Word); 24] = [
     ("suite", Word::Counted),
     ("changed", Word::Changed),
     ("fail", Word::Counted),
+    ("failing", Word::Counted),
+    ("passing", Word::Counted),
     ("npm err!", Word::Error),
 ];
 
@@ -98,13 +100,20 @@ fn words(line: &str, mut found: impl FnMut(FactKind, usize, usize)) -> Words {
         match word {
             Word::Error | Word::CountedError => {
                 said.fails = true;
-                let thrown = !begins && bytes[hit.start()].is_ascii_uppercase() && matches!(bytes.get(hit.end()), None | Some(b':'));
+                let thrown = !begins
+                    && bytes[hit.start()].is_ascii_uppercase()
+                    && matches!(bytes.get(hit.end()), None | Some(b':'));
                 said.error |= ends && (begins || thrown);
             }
             Word::Warning => {
-                let end = if bytes[hit.end()..].get(..3).is_some_and(|ing| ing.eq_ignore_ascii_case(b"ing")) { hit.end() + 3 } else { hit.end() };
+                let end = if bytes[hit.end()..].get(..3).is_some_and(|ing| ing.eq_ignore_ascii_case(b"ing")) {
+                    hit.end() + 3
+                } else {
+                    hit.end()
+                };
                 let ends = bytes.get(end).is_none_or(|byte| !is_word(*byte));
-                let raised = !begins && bytes[hit.start()].is_ascii_uppercase() && bytes.get(end) == Some(&b':');
+                let raised =
+                    !begins && bytes[hit.start()].is_ascii_uppercase() && bytes.get(end) == Some(&b':');
                 said.warning |= ends && (begins || raised);
                 if let Some(start) = number_before(bytes, hit.start()) {
                     let end = end + usize::from(bytes.get(end) == Some(&b's'));
@@ -119,9 +128,9 @@ fn words(line: &str, mut found: impl FnMut(FactKind, usize, usize)) -> Words {
             Word::Counted | Word::Changed => said.fails |= bytes[hit.start()].eq_ignore_ascii_case(&b'f'),
         }
         let noun = match word {
-            Word::Changed => ["file ", "files "].into_iter().find_map(|noun| {
-                line.get(..hit.start())?.ends_with(noun).then(|| hit.start() - noun.len())
-            }),
+            Word::Changed => ["file ", "files "]
+                .into_iter()
+                .find_map(|noun| line.get(..hit.start())?.ends_with(noun).then(|| hit.start() - noun.len())),
             Word::CountedError | Word::Counted => Some(hit.start()),
             _ => None,
         };
@@ -141,7 +150,8 @@ fn number_before(bytes: &[u8], noun: usize) -> Option<usize> {
     if noun < 2 || bytes[noun - 1] != b' ' || !bytes[noun - 2].is_ascii_digit() {
         return None;
     }
-    let digits = bytes[..noun - 1].iter().rev().take(20).take_while(|byte| matches!(byte, b'0'..=b'9' | b',')).count();
+    let digits =
+        bytes[..noun - 1].iter().rev().take(20).take_while(|byte| matches!(byte, b'0'..=b'9' | b',')).count();
     let mut start = noun - 1 - digits;
     while bytes[start] == b',' {
         start += 1;
@@ -197,30 +207,21 @@ struct Scan<'a> {
     awaits_message: bool,
 }
 
-/// Lines that are the same up to digits are one fact.
+/// Texts with the same key are one fact.
 struct Distinct<'a> {
     kind: FactKind,
+    key: fn(&[u8]) -> u64,
     by_key: HashMap<u64, usize>,
     found: Vec<Fact<'a>>,
 }
 
 impl<'a> Distinct<'a> {
-    fn new(kind: FactKind) -> Self {
-        Self { kind, by_key: HashMap::new(), found: Vec::new() }
+    fn new(kind: FactKind, key: fn(&[u8]) -> u64) -> Self {
+        Self { kind, key, by_key: HashMap::new(), found: Vec::new() }
     }
 
     fn add(&mut self, at: usize, text: &'a str) {
-        let mut hasher = DefaultHasher::new();
-        let mut in_number = false;
-        for byte in clip(text, 80).bytes() {
-            if !byte.is_ascii_digit() {
-                hasher.write_u8(byte);
-            } else if !in_number {
-                hasher.write_u8(b'#');
-            }
-            in_number = byte.is_ascii_digit();
-        }
-        let key = hasher.finish();
+        let key = (self.key)(clip(text, 80).as_bytes());
         if let Some(index) = self.by_key.get(&key) {
             self.found[*index].times += 1;
         } else if self.found.len() < MOST_DISTINCT {
@@ -230,13 +231,33 @@ impl<'a> Distinct<'a> {
     }
 }
 
+/// A key of the whole text: two tests may differ in a digit.
+fn key(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish()
+}
+
+/// A key that is the same for texts that differ in their digits only.
+pub(crate) fn key_without_digits(text: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u8(u8::from(text.first().is_some_and(u8::is_ascii_digit)));
+    // Runs are hashed whole: byte by byte would cost more than all the rest of the pass.
+    for run in text.split(u8::is_ascii_digit).filter(|run| !run.is_empty()) {
+        hasher.write(run);
+        hasher.write_u8(0xff);
+    }
+    hasher.write_u8(u8::from(text.last().is_some_and(u8::is_ascii_digit)));
+    hasher.finish()
+}
+
 pub(super) fn scan(text: &str, breaks: Breaks) -> Facts<'_> {
     let mut scan = Scan {
         facts: Facts::default(),
-        errors: Distinct::new(FactKind::Error),
-        warnings: Distinct::new(FactKind::Warning),
-        tests: Distinct::new(FactKind::Failing),
-        frames: Distinct::new(FactKind::Frame),
+        errors: Distinct::new(FactKind::Error, key_without_digits),
+        warnings: Distinct::new(FactKind::Warning, key_without_digits),
+        tests: Distinct::new(FactKind::Failing, key),
+        frames: Distinct::new(FactKind::Frame, key_without_digits),
         exits: Vec::new(),
         totals: Vec::new(),
         known_totals: HashSet::new(),
@@ -270,16 +291,18 @@ impl<'a> Scan<'a> {
                         self.exits.push(fact);
                     }
                 }
-                _ if self.known_totals.len() < MOST_DISTINCT && self.known_totals.insert(text) => self.totals.push(fact),
+                _ if self.known_totals.len() < MOST_DISTINCT && self.known_totals.insert(text) => {
+                    self.totals.push(fact);
+                }
                 _ => {}
             }
         });
         self.report(trimmed, said);
         let first = trimmed.text.as_bytes()[0];
-        if said.fails || first >= 0x80 || first == 0x1b || first == b'n' || first == b'r' {
-            if let Some(name) = failing(trimmed.text) {
-                self.tests.add(line.at, name);
-            }
+        if (said.fails || first >= 0x80 || matches!(first, 0x1b | b'n' | b'r'))
+            && let Some(name) = failing(trimmed.text)
+        {
+            self.tests.add(line.at, name);
         }
         self.trace(trimmed, first);
     }
@@ -332,8 +355,9 @@ impl<'a> Scan<'a> {
             if root.kinds.list {
                 found.push(counted(FactKind::Length, root.count.to_string()));
             }
-            let keys = record.into_iter().flat_map(|node| &node.fields).take(MOST_NAMES);
-            found.extend(keys.map(|(key, _)| name_fact(text, FactKind::Key, key)));
+            let ids = root.values.iter().filter(|_| root.kinds.map).map(|(key, _)| *key);
+            let keys = record.into_iter().flat_map(|node| &node.fields).map(|(key, _)| *key).chain(ids);
+            found.extend(keys.take(MOST_NAMES).map(|key| name_fact(text, FactKind::Key, key)));
         } else {
             found.extend(columns(text).into_iter().map(|name| name_fact(text, FactKind::Column, name)));
         }
@@ -347,7 +371,8 @@ fn name_fact<'a>(text: &'a str, kind: FactKind, name: &'a str) -> Fact<'a> {
 
 /// The column names of a text that is separated by commas or tabs: most of the first lines have as many as the first.
 pub(crate) fn columns(text: &str) -> Vec<&str> {
-    let mut lines = Lines::new(text, Breaks::Newline).map(|line| line.text).skip_while(|line| line.trim().is_empty());
+    let mut lines =
+        Lines::new(text, Breaks::Newline).map(|line| line.text).skip_while(|line| line.trim().is_empty());
     let Some(head) = lines.next() else { return Vec::new() };
     for separator in [b',', b'\t'] {
         let count = |line: &str| memchr::memchr_iter(separator, line.as_bytes()).count();

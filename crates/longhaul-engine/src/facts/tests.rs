@@ -21,15 +21,25 @@ fn exit_statuses_in_their_usual_spellings() {
 
 #[test]
 fn totals_are_numbers_with_their_noun() {
-    assert_eq!(texts("== 3 failed, 1,045 passed, 2 warnings in 3.2s ==", FactKind::Total), ["3 failed", "1,045 passed", "2 warnings"]);
-    assert_eq!(texts(" 2 files changed, 10 insertions(+), 1 deletion(-)", FactKind::Total), ["2 files changed", "10 insertions", "1 deletion"]);
+    assert_eq!(
+        texts("== 3 failed, 1,045 passed, 2 warnings in 3.2s ==", FactKind::Total),
+        ["3 failed", "1,045 passed", "2 warnings"]
+    );
+    assert_eq!(
+        texts(" 2 files changed, 10 insertions(+), 1 deletion(-)", FactKind::Total),
+        ["2 files changed", "10 insertions", "1 deletion"]
+    );
+    assert_eq!(texts("  60 passing (12ms)\n  1 failing\n", FactKind::Total), ["60 passing", "1 failing"]);
     assert_eq!(texts("(12 rows)\nx2 rows\n5 tested", FactKind::Total), ["12 rows"]);
 }
 
 #[test]
 fn errors_that_differ_in_digits_are_one() {
-    let facts = Facts::of("ERROR at 12:00 disk 1\nok\nERROR at 12:01 disk 2\nwarning: low\nTypeError: x is not a function\nterror here\n");
-    let errors: Vec<_> = facts.of_kind(FactKind::Error).map(|fact| (fact.text.as_ref(), fact.times)).collect();
+    let facts = Facts::of(
+        "ERROR at 12:00 disk 1\nok\nERROR at 12:01 disk 2\nwarning: low\nTypeError: x is not a function\nterror here\n",
+    );
+    let errors: Vec<_> =
+        facts.of_kind(FactKind::Error).map(|fact| (fact.text.as_ref(), fact.times)).collect();
     assert_eq!(errors, [("ERROR at 12:00 disk 1", 2), ("TypeError: x is not a function", 1)]);
     assert_eq!((facts.error_lines, facts.warning_lines, facts.lines, facts.blank), (3, 1, 6, 0));
 }
@@ -52,6 +62,10 @@ fn failing_tests_of_the_common_runners() {
     ] {
         assert_eq!(texts(line, FactKind::Failing), [name], "{line}");
     }
+    assert_eq!(
+        texts("--- FAIL: Case1\n--- FAIL: Case2\n--- FAIL: Case1\n", FactKind::Failing),
+        ["Case1", "Case2"]
+    );
     for line in ["FAILED (errors=1)", "> Task :compile FAILED", "test a ... ok", "not ok 3 - later # TODO"] {
         assert!(texts(line, FactKind::Failing).is_empty(), "{line}");
     }

@@ -4,4 +4,5 @@
 
 mod bodies;
 mod configuration;
+mod digest;
 mod support;

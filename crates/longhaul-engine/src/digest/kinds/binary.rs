@@ -22,13 +22,22 @@ const MAGIC: [(&str, &str); 12] = [
 
 pub(in super::super) fn shows(page: &Page<'_>, _: &Sample<'_>) -> bool {
     let start = clip(page.text.trim_start(), 2000);
-    let strange = start.chars().filter(|c| *c == '\u{fffd}' || (c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{1b}' | '\u{8}'))).count();
+    let strange = start
+        .chars()
+        .filter(|c| {
+            *c == '\u{fffd}' || (c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{1b}' | '\u{8}'))
+        })
+        .count();
     strange * 10 > start.chars().count().max(1) || is_base64(start)
 }
 
 fn is_base64(start: &str) -> bool {
-    let data = start.split_once(";base64,").filter(|_| start.starts_with("data:")).map_or(start, |(_, data)| data);
-    data.len() >= 400 && data.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'-' | b'_'))
+    let data =
+        start.split_once(";base64,").filter(|_| start.starts_with("data:")).map_or(start, |(_, data)| data);
+    data.len() >= 400
+        && data.bytes().all(|byte| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'-' | b'_')
+        })
         && data.lines().next().is_some_and(|line| line.len() >= 60)
         && data.bytes().any(|byte| byte.is_ascii_uppercase())
         && data.bytes().any(|byte| byte.is_ascii_digit())
@@ -36,7 +45,8 @@ fn is_base64(start: &str) -> bool {
 
 pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     let start = page.text.trim_start();
-    let data = start.split_once(";base64,").filter(|_| start.starts_with("data:")).map_or(start, |(_, data)| data);
+    let data =
+        start.split_once(";base64,").filter(|_| start.starts_with("data:")).map_or(start, |(_, data)| data);
     let name = MAGIC.iter().find(|(_, magic)| data.starts_with(magic)).map_or("not text", |(name, _)| name);
     draft.lead.push(name.to_owned());
     draft.lead.push(format!("{} bytes", super::super::draft::number(page.source.len())));

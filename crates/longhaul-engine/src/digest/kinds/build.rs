@@ -7,8 +7,29 @@ use std::borrow::Cow;
 
 /// How the lines of build tools and package managers begin.
 const OPENERS: [&str; 24] = [
-    "> Task :", "Compiling ", "Checking ", "Building ", "npm ERR!", "npm error", "make: ", "make[", "[ERROR] ", "[WARNING] ", "e: file:", "w: file:",
-    "error[E", "warning: unused", "Collecting ", "Requirement already", "Downloading ", "BUILD ", "ninja: ", "CMake ", "-- Configuring", "#1 ", "Step 1/",
+    "> Task :",
+    "Compiling ",
+    "Checking ",
+    "Building ",
+    "npm ERR!",
+    "npm error",
+    "make: ",
+    "make[",
+    "[ERROR] ",
+    "[WARNING] ",
+    "e: file:",
+    "w: file:",
+    "error[E",
+    "warning: unused",
+    "Collecting ",
+    "Requirement already",
+    "Downloading ",
+    "BUILD ",
+    "ninja: ",
+    "CMake ",
+    "-- Configuring",
+    "#1 ",
+    "Step 1/",
     "Successfully installed",
 ];
 
@@ -24,11 +45,24 @@ fn complaint(line: &str) -> Option<Complaint<'_>> {
     for severity in ["error", "warning"] {
         for (at, _) in line.match_indices(severity).take(2) {
             let (before, after) = (&line[..at], &line[at + severity.len()..]);
-            let placed = before.is_empty() || before.ends_with(": ") || before.ends_with("  ") || before.ends_with("[");
-            let named = after.starts_with([':', '[', '(']) || after.starts_with(" TS") || after.starts_with("  ") || after.starts_with("s:");
+            let placed = before.is_empty()
+                || before.ends_with(": ")
+                || before.ends_with("  ")
+                || before.ends_with('[');
+            let named = after.starts_with([':', '[', '('])
+                || code(after).is_some_and(|code| code.len() <= 8)
+                || after.starts_with("  ")
+                || after.starts_with("s:");
             if placed && named {
                 return Some(Complaint { sort: code(after).unwrap_or(severity), path: path_in(before) });
             }
+        }
+    }
+    if let Some((before, after)) = line.split_once(": ") {
+        // `path:3:4: F401 …` says only by its code that something is wrong.
+        let placed = !path_in(before).is_empty() && before.ends_with(|c: char| c.is_ascii_digit());
+        if let Some(code) = code(after).filter(|code| placed && code.len() <= 8 && after.starts_with(code)) {
+            return Some(Complaint { sort: code, path: path_in(before) });
         }
     }
     let rest = line.strip_prefix("e: ").or_else(|| line.strip_prefix("w: "))?;
@@ -38,9 +72,13 @@ fn complaint(line: &str) -> Option<Complaint<'_>> {
 /// `[E0308]`, ` TS2345`, or the rule at the end of a linter's line.
 fn code(after: &str) -> Option<&str> {
     let inner = after.trim_start_matches(['[', ' ', '(']);
-    let length = inner.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')).count();
+    let length =
+        inner.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')).count();
     let word = &inner[..length];
-    if length < after.len() && word.bytes().any(|byte| byte.is_ascii_digit()) && word.starts_with(|c: char| c.is_ascii_uppercase()) {
+    if length < after.len()
+        && word.bytes().any(|byte| byte.is_ascii_digit())
+        && word.starts_with(|c: char| c.is_ascii_uppercase())
+    {
         return Some(word);
     }
     let (_, rule) = after.strip_prefix("  ")?.rsplit_once("  ")?;
@@ -52,7 +90,9 @@ fn path_in(before: &str) -> &str {
     let before = before.trim_start_matches("file://");
     let end = before
         .char_indices()
-        .find(|(at, c)| matches!(c, ':' | '(') && before[at + 1..].starts_with(|next: char| next.is_ascii_digit()))
+        .find(|(at, c)| {
+            matches!(c, ':' | '(') && before[at + 1..].starts_with(|next: char| next.is_ascii_digit())
+        })
         .map_or(0, |(at, _)| at);
     before[..end].trim()
 }
@@ -78,7 +118,11 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     }
     for (label, tally, value) in [("by sort", sorts, 3.5), ("by file", files, 2.8)] {
         let counts = tally.most_first();
-        draft.note(label, value, counts.iter().map(|(name, count)| Cow::Owned::<str>(format!("{name} {}", number(*count)))));
+        draft.note(
+            label,
+            value,
+            counts.iter().map(|(name, count)| Cow::Owned::<str>(format!("{name} {}", number(*count)))),
+        );
     }
     draft.facts(page, Worth { error: 8.0, ..Worth::RUN });
     draft.edges(page, 5, 8, 3.0);

@@ -7,10 +7,16 @@ use std::borrow::Cow;
 
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     let hunk = |line: &str| line.starts_with("@@ -") && line[4..].contains(" @@");
-    let opens = |line: &&str| ["diff --git ", "*** Begin Patch", "--- ", "Index: "].iter().any(|opener| line.starts_with(opener));
-    let logged = sample.head.first().is_some_and(|line| line.starts_with("commit ") || line.starts_with("From "));
+    let opens = |line: &&str| {
+        ["diff --git ", "*** Begin Patch", "--- ", "Index: "].iter().any(|opener| line.starts_with(opener))
+    };
+    let logged =
+        sample.head.first().is_some_and(|line| line.starts_with("commit ") || line.starts_with("From "));
     let paired = sample.any(hunk) && sample.any(|line| line.starts_with("+++ "));
-    sample.head.first().is_some_and(|line| line.starts_with("diff --git ") || line.starts_with("*** Begin Patch"))
+    sample
+        .head
+        .first()
+        .is_some_and(|line| line.starts_with("diff --git ") || line.starts_with("*** Begin Patch"))
         || (sample.head.iter().take(12).any(opens) && paired)
         || (logged && sample.any(|line| line.starts_with("diff --git ")))
 }
@@ -40,7 +46,9 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         } else if let Some(path) = path_of(line.text) {
             match files.last_mut() {
                 // A git header is followed by the two names of the same file.
-                Some(last) if last.added + last.removed == 0 && !line.text.starts_with("diff ") => last.path = path,
+                Some(last) if last.added + last.removed == 0 && !line.text.starts_with("diff ") => {
+                    last.path = path;
+                }
                 _ => files.push(File { path, ..File::default() }),
             }
         } else if let Some(sizes) = Hunk::opened_by(line.text) {
@@ -52,7 +60,8 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             commits.line(line, draft);
         }
     }
-    let (added, removed) = files.iter().fold((0, 0), |(added, removed), file| (added + file.added, removed + file.removed));
+    let (added, removed) =
+        files.iter().fold((0, 0), |(added, removed), file| (added + file.added, removed + file.removed));
     draft.lead.push(format!("{}, +{} −{}", counted(files.len(), "file"), number(added), number(removed)));
     if commits.seen > 0 {
         draft.lead.push(counted(commits.seen, "commit"));

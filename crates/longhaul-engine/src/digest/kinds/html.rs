@@ -9,11 +9,40 @@ use std::borrow::Cow;
 
 /// Roles of accessibility trees, and what a line of each is worth.
 const ROLES: [(&str, f64); 34] = [
-    ("heading", 6.0), ("button", 4.5), ("link", 4.0), ("textbox", 5.0), ("searchbox", 5.0), ("combobox", 5.0), ("checkbox", 4.5), ("radio", 4.5),
-    ("tab", 4.0), ("menuitem", 4.0), ("option", 3.0), ("alert", 7.0), ("dialog", 5.0), ("rootwebarea", 7.0), ("document", 5.0), ("text", 1.5),
-    ("statictext", 1.5), ("paragraph", 2.0), ("generic", 0.5), ("list", 1.0), ("listitem", 1.0), ("img", 1.0), ("image", 1.0), ("navigation", 2.0),
-    ("main", 2.0), ("banner", 1.5), ("contentinfo", 1.0), ("article", 2.0), ("table", 2.0), ("row", 1.5), ("cell", 1.0), ("form", 3.0),
-    ("status", 4.0), ("strong", 1.0),
+    ("heading", 6.0),
+    ("button", 4.5),
+    ("link", 4.0),
+    ("textbox", 5.0),
+    ("searchbox", 5.0),
+    ("combobox", 5.0),
+    ("checkbox", 4.5),
+    ("radio", 4.5),
+    ("tab", 4.0),
+    ("menuitem", 4.0),
+    ("option", 3.0),
+    ("alert", 7.0),
+    ("dialog", 5.0),
+    ("rootwebarea", 7.0),
+    ("document", 5.0),
+    ("text", 1.5),
+    ("statictext", 1.5),
+    ("paragraph", 2.0),
+    ("generic", 0.5),
+    ("list", 1.0),
+    ("listitem", 1.0),
+    ("img", 1.0),
+    ("image", 1.0),
+    ("navigation", 2.0),
+    ("main", 2.0),
+    ("banner", 1.5),
+    ("contentinfo", 1.0),
+    ("article", 2.0),
+    ("table", 2.0),
+    ("row", 1.5),
+    ("cell", 1.0),
+    ("form", 3.0),
+    ("status", 4.0),
+    ("strong", 1.0),
 ];
 
 /// The role that a line of an accessibility tree begins with: `- button "Go" [ref=e2]`, `[12] link 'Home'`, `uid=1_2 heading "A"`.
@@ -28,7 +57,9 @@ fn role(line: &str) -> Option<(&'static str, f64)> {
     let (word, after) = rest.split_at(length);
     let follows = after.is_empty() || after.starts_with([' ', ':']);
     let told = after.trim_start().starts_with(['"', '\'', '[', ':']) || after.is_empty();
-    (follows && told).then(|| ROLES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).copied()).flatten()
+    (follows && told)
+        .then(|| ROLES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).copied())
+        .flatten()
 }
 
 fn is_tree(sample: &Sample<'_>) -> bool {
@@ -38,12 +69,19 @@ fn is_tree(sample: &Sample<'_>) -> bool {
 pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
     let start = clip(page.text.trim_start(), 400).to_ascii_lowercase();
     let tagged = |line: &str| line.trim_start().starts_with('<') && line.trim_end().ends_with('>');
-    let opens = start.starts_with("<!doctype html") || start.starts_with("<html") || start.contains("<body") || start.contains("<head>");
+    let opens = start.starts_with("<!doctype html")
+        || start.starts_with("<html")
+        || start.contains("<body")
+        || start.contains("<head>");
     opens || is_tree(sample) || (start.contains("<div") && sample.share(tagged) >= 0.6)
 }
 
 pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
-    if is_tree(&page.sample()) { tree(page, draft) } else { markup(page, draft) }
+    if is_tree(&page.sample()) {
+        tree(page, draft);
+    } else {
+        markup(page, draft);
+    }
     draft.facts(page, Worth::READ);
 }
 
@@ -62,13 +100,32 @@ fn tree<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
 }
 
 fn tell(draft: &mut Draft<'_>, label: &str, tally: Tally<'static>) {
-    draft.note(label, 6.0, tally.most_first().iter().map(|(name, count)| Cow::Owned::<str>(format!("{} {name}", number(*count)))));
+    draft.note(
+        label,
+        6.0,
+        tally
+            .most_first()
+            .iter()
+            .map(|(name, count)| Cow::Owned::<str>(format!("{} {name}", number(*count)))),
+    );
 }
 
 /// Elements that are counted, and what the text right inside them is worth.
 const ELEMENTS: [(&str, f64); 14] = [
-    ("title", 9.0), ("h1", 7.0), ("h2", 5.0), ("h3", 4.0), ("a", 1.0), ("button", 4.0), ("input", 0.0), ("form", 0.0), ("select", 0.0), ("table", 0.0), ("img", 0.0),
-    ("p", 4.0), ("li", 1.5), ("label", 3.0),
+    ("title", 9.0),
+    ("h1", 7.0),
+    ("h2", 5.0),
+    ("h3", 4.0),
+    ("a", 1.0),
+    ("button", 4.0),
+    ("input", 0.0),
+    ("form", 0.0),
+    ("select", 0.0),
+    ("table", 0.0),
+    ("img", 0.0),
+    ("p", 4.0),
+    ("li", 1.5),
+    ("label", 3.0),
 ];
 
 fn markup<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
@@ -89,11 +146,16 @@ fn markup<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         let closes = text[open + 1..].starts_with('/');
         match hidden {
             Some(inside) if closes && name.eq_ignore_ascii_case(inside) => hidden = None,
-            None if !closes && (name.eq_ignore_ascii_case("script") || name.eq_ignore_ascii_case("style")) => hidden = Some(name),
+            None if !closes
+                && (name.eq_ignore_ascii_case("script") || name.eq_ignore_ascii_case("style")) =>
+            {
+                hidden = Some(name);
+            }
             _ => {}
         }
         value = 1.5;
-        if hidden.is_none() && !closes
+        if hidden.is_none()
+            && !closes
             && let Some((known, worth)) = ELEMENTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))
         {
             elements.add(known);

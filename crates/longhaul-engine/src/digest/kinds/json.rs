@@ -2,6 +2,7 @@
 
 use super::super::draft::{Draft, Worth, counted, number};
 use super::super::page::{Page, Sample};
+use crate::facts::FactKind;
 use crate::lines::{Breaks, Line, clip};
 use crate::shape::{Document, Node, fields_of};
 use std::borrow::Cow;
@@ -13,18 +14,16 @@ pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
     if page.breaks == Breaks::Escaped {
         return false;
     }
+    // A document has been read for its facts already: it has keys or a length.
+    let document = page.facts.found.iter().any(|fact| matches!(fact.kind, FactKind::Key | FactKind::Length));
     let opens = page.text.trim_start().starts_with(['{', '[']);
-    let a_line = || sample.head.len() >= 2 && sample.head.iter().all(|line| line.trim_start().starts_with('{'));
-    opens && read(page.text, a_line()).is_some()
-}
-
-fn read(text: &str, one_a_line: bool) -> Option<Document<'_>> {
-    let lines = || if one_a_line { Document::read_lines(text) } else { None };
-    lines().or_else(|| Document::read(text))
+    let one_a_line =
+        || sample.head.len() >= 2 && sample.head.iter().all(|line| line.trim_start().starts_with('{'));
+    (opens && document) || (one_a_line() && Document::read_lines(page.text).is_some())
 }
 
 pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
-    let Some(document) = read(page.text, true).or_else(|| read(page.text, false)) else {
+    let Some(document) = Document::read(page.text).or_else(|| Document::read_lines(page.text)) else {
         draft.edges(page, 20, 10, 3.0);
         draft.facts(page, Worth::READ);
         return;
@@ -51,7 +50,9 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
 
 /// The longest list of records in a field of the root: answers of services wrap what was asked for.
 fn main_list<'a>(text: &'a str, root: &Node<'a>) -> Option<(&'a str, Document<'a>)> {
-    let is_records = |node: &Node<'_>| node.count >= 3 && node.items.as_ref().is_some_and(|items| !items.fields.is_empty());
+    let is_records = |node: &Node<'_>| {
+        node.count >= 3 && node.items.as_ref().is_some_and(|items| !items.fields.is_empty())
+    };
     let lists = root.fields.iter().filter(|(_, node)| is_records(node));
     let (name, _) = lists.max_by_key(|(_, node)| node.count)?;
     let (key, value) = fields_or_rest(text.trim_start(), name)?;
@@ -74,8 +75,22 @@ fn records<'a>(page: &Page<'a>, of: &str, document: &Document<'a>, draft: &mut D
     let record = document.root.items.as_deref().unwrap_or(&document.root);
     let label = |what: &str| if of.is_empty() { what.to_owned() } else { format!("{what} of {of}") };
     draft.note(label("keys"), 12.0, record.fields.iter().map(|(key, _)| Cow::Borrowed(*key)));
-    draft.note(label("values"), 5.0, record.fields.iter().filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key} {}", told(node)?)))));
-    draft.note(label("inside"), 5.0, record.fields.iter().filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key}: {}", inside(node)?)))));
+    draft.note(
+        label("values"),
+        5.0,
+        record
+            .fields
+            .iter()
+            .filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key} {}", told(node)?)))),
+    );
+    draft.note(
+        label("inside"),
+        5.0,
+        record
+            .fields
+            .iter()
+            .filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key}: {}", inside(node)?)))),
+    );
     unusual(page, document, record, draft);
 }
 
@@ -85,13 +100,19 @@ fn told(node: &Node<'_>) -> Option<String> {
         return None;
     }
     let (first, times) = node.values.first()?;
-    let shown = |value: &str| if clip(value, 40).len() < value.len() { format!("{}…", clip(value, 40)) } else { value.to_owned() };
+    let shown = |value: &str| {
+        if clip(value, 40).len() < value.len() { format!("{}…", clip(value, 40)) } else { value.to_owned() }
+    };
     if node.seen == 1 {
         return Some(shown(first));
     }
     let repeats = node.further == 0 && node.values.len() <= 4 && node.seen > node.values.len();
     if repeats {
-        let values: Vec<_> = node.values.iter().map(|(value, times)| format!("{} ×{}", shown(value), number(*times))).collect();
+        let values: Vec<_> = node
+            .values
+            .iter()
+            .map(|(value, times)| format!("{} ×{}", shown(value), number(*times)))
+            .collect();
         return Some(values.join(" | "));
     }
     if let Some(usual) = node.usual() {
@@ -103,7 +124,8 @@ fn told(node: &Node<'_>) -> Option<String> {
 
 /// What objects and lists in a field hold.
 fn inside(node: &Node<'_>) -> Option<String> {
-    let names = |node: &Node<'_>| node.fields.iter().take(12).map(|(key, _)| *key).collect::<Vec<_>>().join("/");
+    let names =
+        |node: &Node<'_>| node.fields.iter().take(12).map(|(key, _)| *key).collect::<Vec<_>>().join("/");
     let inner = node.items.as_deref();
     match (inner, node.kinds.map) {
         (Some(items), true) => Some(format!("{} with {}", counted(node.count, "key"), names(items))),
@@ -116,16 +138,19 @@ fn inside(node: &Node<'_>) -> Option<String> {
 
 /// Records in which a field does not have the value that it has in four of five others.
 fn unusual<'a>(page: &Page<'a>, document: &Document<'a>, record: &Node<'a>, draft: &mut Draft<'a>) {
-    let usual: Vec<(&str, &str)> = record.fields.iter().filter_map(|(key, node)| Some((*key, node.usual()?))).collect();
+    let usual: Vec<(&str, &str)> =
+        record.fields.iter().filter_map(|(key, node)| Some((*key, node.usual()?))).collect();
     if usual.is_empty() {
         return;
     }
     let mut found = 0;
     for text in &document.records {
         let fields = fields_of(text);
-        let odd = fields.iter().find(|(key, value)| usual.iter().any(|(name, usual)| name == key && value != usual));
+        let odd = fields
+            .iter()
+            .find(|(key, value)| usual.iter().any(|(name, usual)| name == key && value != usual));
         let Some((key, value)) = odd else { continue };
-        let worth = 6.0 / (1.0 + f64::from(found) * 0.1);
+        let worth = 10.0 / (1.0 + f64::from(found) * 0.1);
         if text.contains('\n') {
             // A record over several lines: its first field, which tells which it is, and the odd one.
             if let Some((name, value)) = fields.first() {

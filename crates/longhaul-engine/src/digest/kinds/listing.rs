@@ -11,7 +11,8 @@ fn entry(line: &str) -> Option<&str> {
     if let Some(name) = long_entry(line) {
         return Some(name);
     }
-    let start = line.trim_start_matches([' ', '│', '├', '└', '─', '|', '`', '-', '+', '\u{a0}', '\t', '•', '*']);
+    let start =
+        line.trim_start_matches([' ', '│', '├', '└', '─', '|', '`', '-', '+', '\u{a0}', '\t', '•', '*']);
     let name = start.strip_prefix("[DIR] ").or_else(|| start.strip_prefix("[FILE] ")).unwrap_or(start);
     let ok = !name.is_empty()
         && name.len() <= 200
@@ -21,7 +22,7 @@ fn entry(line: &str) -> Option<&str> {
     ok.then_some(name)
 }
 
-/// `-rw-r--r-- 1 root root 12 Nov 15 21:11 name`, `100644 blob 2e90 141	name`
+/// `-rw-r--r-- 1 root root 12 Nov 15 21:11 name`, `100644 blob 2e90 141 name`
 fn long_entry(line: &str) -> Option<&str> {
     let mode = line.split(' ').next()?;
     let is_mode = mode.len() >= 10 && mode.bytes().all(|byte| b"dlrwxstST-+.@bcps".contains(&byte));
@@ -34,7 +35,11 @@ fn long_entry(line: &str) -> Option<&str> {
 
 pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
     let long = sample.share(|line| long_entry(line).is_some());
-    let drawn = sample.share(|line| line.contains("── ") || line.trim_start().starts_with("[DIR]") || line.trim_start().starts_with("[FILE]"));
+    let drawn = sample.share(|line| {
+        line.contains("── ")
+            || line.trim_start().starts_with("[DIR]")
+            || line.trim_start().starts_with("[FILE]")
+    });
     let paths = sample.share(|line| {
         let line = line.trim();
         entry(line) == Some(line) && !line.contains(' ') && (line.contains('/') || is_file(line))
@@ -43,11 +48,17 @@ pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
 }
 
 fn is_file(name: &str) -> bool {
-    name.rsplit_once('.').is_some_and(|(stem, extension)| !stem.is_empty() && (1..=6).contains(&extension.len()) && extension.bytes().all(|b| b.is_ascii_alphanumeric()))
+    name.rsplit_once('.').is_some_and(|(stem, extension)| {
+        !stem.is_empty()
+            && (1..=6).contains(&extension.len())
+            && extension.bytes().all(|b| b.is_ascii_alphanumeric())
+    })
 }
 
 fn is_folder(line: &str, name: &str) -> bool {
-    name.ends_with('/') || line.starts_with('d') && long_entry(line).is_some() || line.trim_start().starts_with("[DIR]")
+    name.ends_with('/')
+        || line.starts_with('d') && long_entry(line).is_some()
+        || line.trim_start().starts_with("[DIR]")
 }
 
 pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
@@ -70,7 +81,11 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             sorts.add(name.rsplit_once('.').map_or("", |(_, extension)| extension));
         }
         let relative = name.trim_start_matches("./");
-        if let Some((place, _)) = relative.trim_start_matches('/').split_once('/').filter(|(place, rest)| !place.is_empty() && !rest.is_empty()) {
+        if let Some((place, _)) = relative
+            .trim_start_matches('/')
+            .split_once('/')
+            .filter(|(place, rest)| !place.is_empty() && !rest.is_empty())
+        {
             places.add(place);
         }
         if quoted < 60 {
@@ -78,9 +93,20 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             quoted += 1;
         }
     }
-    draft.lead.push(if folders > 0 { format!("{}, {} of them folders", counted(entries, "entry"), number(folders)) } else { counted(entries, "entry") });
+    draft.lead.push(if folders > 0 {
+        format!("{}, {} of them folders", counted(entries, "entry"), number(folders))
+    } else {
+        counted(entries, "entry")
+    });
     for (label, tally, value) in [("by folder", places, 6.0), ("by extension", sorts, 6.0)] {
-        draft.note(label, value, tally.most_first().iter().map(|(name, count)| Cow::Owned::<str>(format!("{name} {}", number(*count)))));
+        draft.note(
+            label,
+            value,
+            tally
+                .most_first()
+                .iter()
+                .map(|(name, count)| Cow::Owned::<str>(format!("{name} {}", number(*count)))),
+        );
     }
     draft.facts(page, Worth::READ);
 }

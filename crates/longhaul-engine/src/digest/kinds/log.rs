@@ -3,15 +3,27 @@
 use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
 use super::Tally;
+use crate::facts::key_without_digits;
 use crate::lines::{Line, clip};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hasher};
 
 /// Levels in all their spellings.
 const LEVELS: [(&str, &str); 14] = [
-    ("error", "error"), ("err", "error"), ("fatal", "fatal"), ("critical", "fatal"), ("crit", "fatal"), ("severe", "error"), ("warn", "warn"),
-    ("warning", "warn"), ("info", "info"), ("notice", "info"), ("debug", "debug"), ("trace", "trace"), ("verbose", "debug"), ("fine", "trace"),
+    ("error", "error"),
+    ("err", "error"),
+    ("fatal", "fatal"),
+    ("critical", "fatal"),
+    ("crit", "fatal"),
+    ("severe", "error"),
+    ("warn", "warn"),
+    ("warning", "warn"),
+    ("info", "info"),
+    ("notice", "info"),
+    ("debug", "debug"),
+    ("trace", "trace"),
+    ("verbose", "debug"),
+    ("fine", "trace"),
 ];
 /// Different messages beyond this are no longer told apart.
 const MOST_MESSAGES: usize = 4096;
@@ -29,11 +41,18 @@ fn level(line: &str) -> Option<&'static str> {
         let length = bytes[start..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
         let word = &bytes[start..start + length];
         if (3..=8).contains(&length)
-            && let Some((_, level)) = LEVELS.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word))
+            && let Some((_, level)) =
+                LEVELS.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word))
         {
             let before = start.checked_sub(1).map(|at| bytes[at]);
             let after = bytes.get(start + length).copied();
-            let marked = matches!((before, after), (Some(b'['), Some(b']')) | (Some(b'=' | b'"'), _) | (_, Some(b':')) | (Some(b'<'), Some(b'>')));
+            let marked = matches!(
+                (before, after),
+                (Some(b'['), Some(b']'))
+                    | (Some(b'=' | b'"'), _)
+                    | (_, Some(b':'))
+                    | (Some(b'<'), Some(b'>'))
+            );
             if marked || word.iter().all(u8::is_ascii_uppercase) {
                 return Some(level);
             }
@@ -46,9 +65,17 @@ fn level(line: &str) -> Option<&'static str> {
 /// The time of a line, as it is written: it stands near the beginning and has `hh:mm` in it.
 fn time(line: &str) -> Option<&str> {
     let bytes = &line.as_bytes()[..line.len().min(48)];
-    let at = bytes.windows(5).position(|w| w[2] == b':' && [w[0], w[1], w[3], w[4]].iter().all(u8::is_ascii_digit))?;
-    let from = bytes[..at].iter().rposition(|byte| matches!(byte, b'[' | b'(' | b'"' | b'\t' | b'|' | b'=')).map_or(0, |at| at + 1);
-    let length = line.as_bytes()[at..].iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b':' | b'.' | b',' | b'Z' | b'+')).count();
+    let at = bytes
+        .windows(5)
+        .position(|w| w[2] == b':' && [w[0], w[1], w[3], w[4]].iter().all(u8::is_ascii_digit))?;
+    let from = bytes[..at]
+        .iter()
+        .rposition(|byte| matches!(byte, b'[' | b'(' | b'"' | b'\t' | b'|' | b'='))
+        .map_or(0, |at| at + 1);
+    let length = line.as_bytes()[at..]
+        .iter()
+        .take_while(|byte| matches!(byte, b'0'..=b'9' | b':' | b'.' | b',' | b'Z' | b'+'))
+        .count();
     let from = if at - from > 24 { at } else { from };
     line.get(from..at + length).map(|time| time.trim().trim_end_matches([':', '.', ',']))
 }
@@ -80,7 +107,14 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     if let (Some(first), Some(last)) = (first, last) {
         draft.note("from, to", 7.0, [Cow::Borrowed(first), Cow::Borrowed(last)]);
     }
-    draft.note("levels", 12.0, levels.most_first().iter().map(|(level, count)| Cow::Owned::<str>(format!("{} {level}", number(*count)))));
+    draft.note(
+        "levels",
+        12.0,
+        levels
+            .most_first()
+            .iter()
+            .map(|(level, count)| Cow::Owned::<str>(format!("{} {level}", number(*count)))),
+    );
     draft.facts(page, Worth::RUN);
     for (rank, (line, times)) in messages.most_first().into_iter().take(12).enumerate() {
         draft.quote_repeated(line.trimmed(), 3.0 / (1.0 + rank as f64 * 0.1), times);
@@ -96,13 +130,7 @@ struct Messages<'a> {
 
 impl<'a> Messages<'a> {
     fn add(&mut self, line: Line<'a>) {
-        let mut hasher = DefaultHasher::new();
-        let head = &line.text.as_bytes()[..line.text.len().min(100)];
-        // Runs of anything but digits are hashed whole: byte by byte would cost more than all the rest of the pass.
-        for run in head.split(u8::is_ascii_digit).filter(|run| !run.is_empty()) {
-            hasher.write(run);
-        }
-        let key = hasher.finish();
+        let key = key_without_digits(&line.text.as_bytes()[..line.text.len().min(100)]);
         if self.by_key.len() < MOST_MESSAGES {
             self.by_key.entry(key).or_insert((line, 0)).1 += 1;
         } else if let Some(known) = self.by_key.get_mut(&key) {

@@ -5,7 +5,8 @@ use super::super::page::{Page, Sample, unnumbered};
 
 fn is_heading(line: &str) -> bool {
     let hashes = line.bytes().take_while(|byte| *byte == b'#').count();
-    ((1..=6).contains(&hashes) && line[hashes..].starts_with(' ')) || (line.starts_with("**") && line.ends_with("**") && line.len() > 4)
+    ((1..=6).contains(&hashes) && line[hashes..].starts_with(' '))
+        || (line.starts_with("**") && line.ends_with("**") && line.len() > 4)
 }
 
 fn is_point(line: &str) -> bool {
@@ -15,7 +16,15 @@ fn is_point(line: &str) -> bool {
 
 /// A line of several words that reads like language.
 fn is_sentence(line: &str) -> bool {
-    let words = line.split(' ').filter(|word| word.chars().all(|c| c.is_alphabetic() || matches!(c, ',' | '.' | '\'' | ':' | '-' | '’' | '?' | '!'))).count();
+    let words = line
+        .split(' ')
+        .filter(|word| {
+            !word.is_empty()
+                && word
+                    .chars()
+                    .all(|c| c.is_alphabetic() || matches!(c, ',' | '.' | '\'' | ':' | '-' | '’' | '?' | '!'))
+        })
+        .count();
     words >= 5 && !line.ends_with(['{', ';', ')'])
 }
 

@@ -22,7 +22,8 @@ fn hit(line: &str) -> Option<Hit<'_>> {
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if digits > 0 {
         // A time or a date has more digits behind the mark.
-        let marked = matches!(bytes.get(digits), Some(b':' | b'-')) && !bytes.get(digits + 1).is_some_and(u8::is_ascii_digit);
+        let marked = matches!(bytes.get(digits), Some(b':' | b'-'))
+            && !bytes.get(digits + 1).is_some_and(u8::is_ascii_digit);
         return marked.then(|| Hit { path: "", found: bytes[digits] == b':' });
     }
     for (at, byte) in bytes.iter().enumerate().take(240) {
@@ -32,7 +33,12 @@ fn hit(line: &str) -> Option<Hit<'_>> {
                 if digits > 0 && bytes.get(at + 1 + digits) == Some(byte) && is_path(&line[..at]) {
                     return Some(Hit { path: &line[..at], found: *byte == b':' });
                 }
-                if *byte == b':' && is_path(&line[..at]) && !line[..at].contains(':') && !matches!(bytes.get(at + 1), Some(b'/' | b':')) && !bytes[at + 1..].is_empty() {
+                if *byte == b':'
+                    && is_path(&line[..at])
+                    && !line[..at].contains(':')
+                    && !matches!(bytes.get(at + 1), Some(b'/' | b':'))
+                    && !bytes[at + 1..].is_empty()
+                {
                     let file = line[..at].rsplit('/').next().is_some_and(|name| name.contains('.'));
                     if file && !later_number(&bytes[at + 1..]) {
                         return Some(Hit { path: &line[..at], found: true });
@@ -48,19 +54,28 @@ fn hit(line: &str) -> Option<Hit<'_>> {
 
 /// `HEAD:src/a.py:12:` has its number after the second colon.
 fn later_number(rest: &[u8]) -> bool {
-    let end = rest.iter().take(200).position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(rest.len().min(200));
+    let end =
+        rest.iter().take(200).position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(rest.len().min(200));
     rest[..end].windows(2).any(|pair| matches!(pair[0], b':' | b'-') && pair[1].is_ascii_digit())
 }
 
 fn is_path(text: &str) -> bool {
-    !text.is_empty() && (text.contains('/') || text.contains('.')) && text.bytes().any(|byte| byte.is_ascii_alphabetic())
+    !text.is_empty()
+        && (text.contains('/') || text.contains('.'))
+        && text.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 /// The address on a line of results from the web.
 fn address(line: &str) -> Option<&str> {
-    let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ' ' | '-' | '*' | '['));
-    let line = ["URL:", "Url:", "url:", "Link:", "link:", "Source:"].iter().find_map(|name| line.strip_prefix(name)).unwrap_or(line).trim_start();
-    (line.starts_with("http://") || line.starts_with("https://")).then(|| line.split_whitespace().next().unwrap_or(line))
+    let line =
+        line.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ' ' | '-' | '*' | '['));
+    let line = ["URL:", "Url:", "url:", "Link:", "link:", "Source:"]
+        .iter()
+        .find_map(|name| line.strip_prefix(name))
+        .unwrap_or(line)
+        .trim_start();
+    (line.starts_with("http://") || line.starts_with("https://"))
+        .then(|| line.split_whitespace().next().unwrap_or(line))
 }
 
 fn is_web(sample: &Sample<'_>) -> bool {
@@ -88,13 +103,22 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     let mut files = Tally::default();
     let mut seen: HashSet<&str> = HashSet::new();
     let (mut finds, mut heading, mut quoted) = (0usize, "", 0u32);
+    let (mut above, mut addresses) = (None::<Line<'a>>, 0u32);
     for line in page.lines() {
         if let Some(address) = address(line.text) {
-            draft.quote(Line { at: page.offset(address), text: address }, 5.0);
+            // The first results are the best ones.
+            let rank = 1.0 / (1.0 + f64::from(addresses) * 0.2);
+            addresses += 1;
+            draft.quote(Line { at: page.offset(address), text: address }, 6.0 * rank);
+            // The title stands above the address.
+            if let Some(title) = above.take() {
+                draft.quote(title, 6.0 * rank);
+            }
             continue;
         }
+        above = Some(line.trimmed()).filter(|line| !line.text.is_empty());
         let Some(hit) = hit(line.text) else {
-            if is_path(line.text.trim()) && !line.text.trim().contains(' ') {
+            if is_path(line.text.trim()) && !line.text.contains([' ', '<']) {
                 heading = line.text.trim();
             }
             continue;
@@ -117,7 +141,9 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         let place = if named > 0 { format!(" in {}", counted(named, "file")) } else { String::new() };
         draft.lead.push(format!("{}{place}", counted(finds, "match")));
         let items = files.iter().filter(|(path, _)| !path.is_empty()).take(400).enumerate();
-        let items = items.map(|(rank, (path, count))| (Cow::Owned(format!("{path} {}", number(*count))), 6.0 / (1.0 + rank as f64 * 0.15)));
+        let items = items.map(|(rank, (path, count))| {
+            (Cow::Owned(format!("{path} {}", number(*count))), 6.0 / (1.0 + rank as f64 * 0.15))
+        });
         draft.note_of("matches by file", items.collect(), named);
     } else {
         draft.edges(page, 20, 3, 3.0);

@@ -5,13 +5,57 @@ use super::super::page::{Page, Sample, unnumbered};
 
 /// Words that a definition begins with, behind modifiers.
 const DEFINES: [&str; 26] = [
-    "def", "class", "fn", "struct", "enum", "trait", "impl", "mod", "function", "interface", "type", "func", "namespace", "module", "union", "macro_rules!",
-    "object", "protocol", "extension", "record", "sub", "package", "CREATE", "create", "component", "service",
+    "def",
+    "class",
+    "fn",
+    "struct",
+    "enum",
+    "trait",
+    "impl",
+    "mod",
+    "function",
+    "interface",
+    "type",
+    "func",
+    "namespace",
+    "module",
+    "union",
+    "macro_rules!",
+    "object",
+    "protocol",
+    "extension",
+    "record",
+    "sub",
+    "package",
+    "CREATE",
+    "create",
+    "component",
+    "service",
 ];
 /// Words that may stand before them.
 const MODIFIERS: [&str; 22] = [
-    "pub", "pub(crate)", "pub(super)", "async", "unsafe", "const", "static", "export", "default", "public", "private", "protected", "internal", "abstract",
-    "final", "override", "virtual", "inline", "declare", "extern", "data", "sealed",
+    "pub",
+    "pub(crate)",
+    "pub(super)",
+    "async",
+    "unsafe",
+    "const",
+    "static",
+    "export",
+    "default",
+    "public",
+    "private",
+    "protected",
+    "internal",
+    "abstract",
+    "final",
+    "override",
+    "virtual",
+    "inline",
+    "declare",
+    "extern",
+    "data",
+    "sealed",
 ];
 /// Words that a line of imports begins with.
 const IMPORTS: [&str; 6] = ["import", "from", "use", "#include", "require", "using"];
@@ -25,7 +69,7 @@ enum Role<'a> {
 }
 
 fn role(code: &str) -> Role<'_> {
-    let mut words = code.split(|c: char| c == ' ' || c == '\t').filter(|word| !word.is_empty());
+    let mut words = code.split([' ', '\t']).filter(|word| !word.is_empty());
     let Some(mut word) = words.next() else { return Role::Other };
     if IMPORTS.contains(&word) {
         return Role::Import;
@@ -39,7 +83,9 @@ fn role(code: &str) -> Role<'_> {
         }
     }
     if DEFINES.contains(&word) {
-        let begins = |name: &&str| name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '<' | '(' | '*' | '$' | '`'));
+        let begins = |name: &&str| {
+            name.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '<' | '(' | '*' | '$' | '`'))
+        };
         // `type` and `object` are also words; a definition does not end like a sentence.
         return match words.next().filter(begins) {
             Some(name) if !code.ends_with('.') => Role::Definition(identifier(name)),
@@ -59,28 +105,53 @@ fn role(code: &str) -> Role<'_> {
 
 /// The name at the start of a word, without what is called or declared with it.
 fn identifier(word: &str) -> &str {
-    let end = word.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$' | '.' | '!' | '-'))).unwrap_or(word.len());
+    let end = word
+        .find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$' | '.' | '!' | '-')))
+        .unwrap_or(word.len());
     word[..end].trim_end_matches(['.', '-'])
 }
 
 fn is_control(word: &str) -> bool {
     let word = word.trim_start_matches('}');
-    ["if", "for", "while", "switch", "match", "else", "return", "catch", "try", "do", "with", "let", "const", "var"].iter().any(|control| {
-        word == *control || word.strip_prefix(control).is_some_and(|rest| rest.starts_with('('))
-    })
+    [
+        "if", "for", "while", "switch", "match", "else", "return", "catch", "try", "do", "with", "let",
+        "const", "var",
+    ]
+    .iter()
+    .any(|control| word == *control || word.strip_prefix(control).is_some_and(|rest| rest.starts_with('(')))
+}
+
+/// Whether a name stands right before a parenthesis, as in a call; in a sentence there is a space.
+fn is_called(line: &str) -> bool {
+    line.find('(')
+        .is_some_and(|at| line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ')'))
 }
 
 fn is_code(line: &str) -> bool {
     let line = line.trim();
     role(line) != Role::Other
-        || line.ends_with(['{', '}', ';', ')', '(', ','])
-        || ["//", "/*", "* ", "self.", "return ", "if ", "for ", "elif ", "else:", "raise ", "try:", "except", "const ", "let ", "var ", "assert ", "@", "# "].iter().any(|start| line.starts_with(start))
+        || line.ends_with(['{', '}', ';', '(', ','])
+        || (line.ends_with([')', ':']) && is_called(line))
+        || [
+            "//", "/*", "* ", "self.", "return ", "if ", "for ", "elif ", "else:", "raise ", "try:",
+            "except", "const ", "let ", "var ", "assert ", "@", "# ",
+        ]
+        .iter()
+        .any(|start| line.starts_with(start))
         || (line.contains(" = ") && !line.ends_with('.'))
 }
 
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     let definitions = sample.lines().filter(|line| role(line.trim()) != Role::Other).count();
     let code = sample.share(is_code);
+    // The lines of code in a trace are no file.
+    let traced = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with("Traceback (most recent call last)") || line.starts_with("Exception in thread ")
+    };
+    if sample.any(traced) {
+        return false;
+    }
     code >= 0.65 || (definitions >= 2 && code >= 0.4)
 }
 

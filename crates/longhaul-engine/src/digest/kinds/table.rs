@@ -51,7 +51,9 @@ fn quoted_cells(line: &str, separator: u8) -> Vec<&str> {
 /// `---+---`, `|:--|--:|`, `+----+`, `=====  ====`
 fn is_rule(line: &str) -> bool {
     let line = line.trim();
-    line.len() >= 3 && line.contains(['-', '=', '─']) && line.chars().all(|c| matches!(c, '-' | '+' | '|' | ':' | '=' | ' ' | '─' | '┼' | '│' | '├' | '┤'))
+    line.len() >= 3
+        && line.contains(['-', '=', '─'])
+        && line.chars().all(|c| matches!(c, '-' | '+' | '|' | ':' | '=' | ' ' | '─' | '┼' | '│' | '├' | '┤'))
 }
 
 fn layout(sample: &Sample<'_>) -> Option<Layout> {
@@ -73,13 +75,18 @@ fn layout(sample: &Sample<'_>) -> Option<Layout> {
             return Some(layout);
         }
     }
-    let aligned = rest.len() >= 5 && cells(head, Layout::Aligned).len() >= 3 && alike(Layout::Aligned) && !head.starts_with(' ');
+    let aligned = rest.len() >= 5
+        && cells(head, Layout::Aligned).len() >= 3
+        && alike(Layout::Aligned)
+        && !head.starts_with(' ');
     (aligned && names(&cells(head, Layout::Aligned))).then_some(Layout::Aligned)
 }
 
 /// Whether these could be the names of columns: short, and none of them code or a sentence.
 fn names(cells: &[&str]) -> bool {
-    cells.iter().all(|cell| cell.len() <= 60 && cell.split(' ').count() <= 5 && !cell.ends_with(['{', ';', '(']))
+    cells
+        .iter()
+        .all(|cell| cell.len() <= 60 && cell.split(' ').count() <= 5 && !cell.ends_with(['{', ';', '(']))
 }
 
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
@@ -146,9 +153,14 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         draft.quote(line.trimmed(), 2.8);
     }
     draft.lead.push(format!("{} of {}", counted(rows, "row"), counted(columns.len(), "column")));
-    let spans = columns.iter().zip(&ranges).filter(|(_, range)| range.numbers > 1 && range.numbers * 10 >= rows * 9);
+    let spans =
+        columns.iter().zip(&ranges).filter(|(_, range)| range.numbers > 1 && range.numbers * 10 >= rows * 9);
     let spans: Vec<Cow<'a, str>> = spans.map(|(name, range)| Cow::Owned(span(name, *range))).collect();
-    draft.note("columns", 12.0, columns.iter().filter(|name| !name.is_empty()).map(|name| Cow::Borrowed(*name)));
+    draft.note(
+        "columns",
+        12.0,
+        columns.iter().filter(|name| !name.is_empty()).map(|name| Cow::Borrowed(*name)),
+    );
     draft.note("ranges", 5.0, spans);
     draft.facts(page, Worth::READ);
 }

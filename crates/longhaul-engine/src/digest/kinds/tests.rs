@@ -1,16 +1,41 @@
 //! Test runs: the totals, each failing test, and what it complained about.
 
-use super::super::draft::{Draft, Worth};
+use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
-use crate::facts::FactKind;
+use crate::facts::{FactKind, MOST_DISTINCT};
+use crate::lines::Line;
 use memchr::memmem;
 use std::borrow::Cow;
 
 /// Words that only test runners print, at their beginning or end.
-const MARKS: [&str; 26] = [
-    "test session starts", "short test summary", "test result: ", " passed in ", " failed in ", "Test Suites:", "Test Files ", "--- FAIL:",
-    "--- PASS:", "=== RUN", "<testsuite", "TAP version", "examples, ", "Tests run:", "# tests ", "# pass ", "Tests:  ", "Ran all test suites",
-    "tests passed", "Failures:", "FAILED (failures=", "FAILED (errors=", "vitest run", " RUN  v", "tests completed", "snapshot",
+const MARKS: [&str; 27] = [
+    "test session starts",
+    "short test summary",
+    "test result: ",
+    " passed in ",
+    " failed in ",
+    "Test Suites:",
+    "Test Files ",
+    "--- FAIL:",
+    "--- PASS:",
+    "=== RUN",
+    "<testsuite",
+    "TAP version",
+    "examples, ",
+    "Tests run:",
+    "# tests ",
+    "# pass ",
+    "Tests:  ",
+    "Ran all test suites",
+    "tests passed",
+    "Failures:",
+    "FAILED (failures=",
+    "FAILED (errors=",
+    "vitest run",
+    " RUN  v",
+    "tests completed",
+    " passing (",
+    "snapshot",
 ];
 
 /// Words that make a test run wherever they stand: behind the log of an installation, say.
@@ -19,30 +44,58 @@ const STRONG: [&str; 3] = ["= test session starts =", "= short test summary info
 pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
     let marked = |line: &str| MARKS.iter().any(|mark| line.contains(mark)) || is_count(line);
     let named = page.facts.of_kind(FactKind::Failing).take(2).count();
-    let verdict = |line: &str| line.ends_with(" ... ok") || line.ends_with(" ... FAILED") || line.ends_with(" PASSED") || line.contains(" PASSED ");
-    let totals = page.facts.of_kind(FactKind::Total).filter(|fact| fact.text.ends_with("passed") || fact.text.ends_with("failed")).count();
+    let verdict = |line: &str| {
+        line.ends_with(" ... ok")
+            || line.ends_with(" ... FAILED")
+            || line.ends_with(" PASSED")
+            || line.contains(" PASSED ")
+    };
+    let totals = page
+        .facts
+        .of_kind(FactKind::Total)
+        .filter(|fact| fact.text.ends_with("passed") || fact.text.ends_with("failed"))
+        .count();
     let marks = sample.lines().filter(|line| marked(line)).count();
     let deep = STRONG.iter().any(|mark| memmem::find(page.text.as_bytes(), mark.as_bytes()).is_some());
-    marks >= 2 || deep && (named > 0 || totals > 0) || (marks >= 1 && (named > 0 || totals > 0)) || sample.share(verdict) >= 0.3
+    let junit = sample.head.iter().take(4).any(|line| line.contains("<testsuite"));
+    marks >= 2
+        || junit
+        || deep && (named > 0 || totals > 0)
+        || (marks >= 1 && (named > 0 || totals > 0))
+        || sample.share(verdict) >= 0.3
 }
 
-/// `running 12 tests`, `Ran 17 tests in 0.012s`, `ok  	example.com/pkg	0.3s`
+/// `running 12 tests`, `Ran 17 tests in 0.012s`, `ok   example.com/pkg 0.3s`
 fn is_count(line: &str) -> bool {
-    let counts = |prefix: &str| line.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains(" test"));
+    let counts = |prefix: &str| {
+        line.strip_prefix(prefix)
+            .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains(" test"))
+    };
     counts("running ") || counts("Ran ") || line.starts_with("ok  \t") || line.starts_with("FAIL\t")
 }
 
 pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
-    let failing: Vec<Cow<'a, str>> = page.facts.of_kind(FactKind::Failing).take(400).map(|fact| fact.text.clone()).collect();
-    if !failing.is_empty() {
-        draft.lead.push(format!("{} failing", super::super::draft::number(page.facts.of_kind(FactKind::Failing).count())));
+    let failing: Vec<Cow<'a, str>> =
+        page.facts.of_kind(FactKind::Failing).take(400).map(|fact| fact.text.clone()).collect();
+    match page.facts.of_kind(FactKind::Failing).count() {
+        0 => {}
+        MOST_DISTINCT => draft.lead.push(format!("{} or more failing", number(MOST_DISTINCT))),
+        count => draft.lead.push(format!("{} failing", number(count))),
     }
     draft.note("failing", 14.0, failing);
     draft.facts(page, Worth { frame: 7.0, ..Worth::RUN });
     for line in page.last_lines(30) {
-        if MARKS.iter().any(|mark| line.text.contains(mark)) || is_count(line.text) || line.text.starts_with("===") {
+        let counts = line.text.bytes().any(|byte| byte.is_ascii_digit());
+        let progress = line.text.starts_with("=== RUN") || line.text.starts_with("--- PASS");
+        if counts && !progress && (MARKS.iter().any(|mark| line.text.contains(mark)) || is_count(line.text)) {
             draft.quote(line, 8.0);
         }
     }
-    draft.edges(page, 3, 4, 2.0);
+    // Go prints what went wrong with the file in front of it, and no word of failing.
+    for at in memmem::find_iter(page.text.as_bytes(), b"_test.go:").take(60) {
+        let start = page.text[..at].rfind('\n').map_or(0, |at| at + 1);
+        let line = page.text[start..].lines().next().unwrap_or_default();
+        draft.quote(Line { at: start, text: line }.trimmed(), 8.0);
+    }
+    draft.edges(page, 1, 3, 2.0);
 }

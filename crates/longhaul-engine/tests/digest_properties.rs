@@ -1,0 +1,191 @@
+//! What holds for every digest, over outputs of every kind: generated ones always, real ones where `LONGHAUL_SHARED` is set.
+
+mod outputs;
+
+use longhaul_engine::digest::{Digest, Focus, Kind, Source, digest, one_line};
+use longhaul_engine::facts::{FactKind, Facts};
+use longhaul_engine::tokens::{Tokens, estimate};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const BUDGETS: [u64; 3] = [40, 150, 600];
+
+fn of<'a>(text: &'a str, focus: &'a Focus) -> Source<'a> {
+    Source { text, tool: None, arguments: None, kind: None, focus, handle: None }
+}
+
+/// The lines of a digest that are quotes, without the marks behind them.
+fn quotes(digest: &str) -> impl Iterator<Item = &str> {
+    let ours = |line: &&str| !(line.starts_with('[') && line.ends_with(']')) && *line != "…";
+    digest.lines().filter(ours).map(|line| {
+        let line =
+            line.rsplit_once(" [×").filter(|(_, times)| times.ends_with(']')).map_or(line, |(line, _)| line);
+        line.strip_suffix('…').unwrap_or(line)
+    })
+}
+
+/// The number before a word in the first line of a digest.
+fn told(digest: &str, word: &str) -> Option<usize> {
+    let head = digest.lines().next()?;
+    let before = head[..head.find(word)?].trim_end();
+    before.rsplit([' ', '[']).next()?.replace(',', "").parse().ok()
+}
+
+fn holds(text: &str, budget: Tokens, focus: &Focus) -> Digest {
+    let source = of(text, focus);
+    let made = digest(&source, budget);
+    assert_eq!(made, digest(&source, budget), "the same input gives the same bytes");
+    assert!(made.text.len() <= text.len(), "longer than its source:\n{}", made.text);
+    if made.text == text {
+        assert_eq!(made.left_out, 0);
+        return made;
+    }
+    assert!(
+        estimate(&made.text) <= budget.max(Tokens(32)) || made.text.lines().count() == 1,
+        "over {budget} tokens:\n{}",
+        made.text
+    );
+    for quote in quotes(&made.text) {
+        assert!(text.contains(quote), "not in the source: {quote:?}\n{}", made.text);
+    }
+    counts_are_exact(text, &made);
+    made
+}
+
+fn counts_are_exact(text: &str, made: &Digest) {
+    if made.text.contains("inside JSON with") {
+        return; // Its lines are those of a string, which the source does not have.
+    }
+    let full = text.lines().filter(|line| !line.trim().is_empty()).count();
+    let word = if full == 1 { " line" } else { " lines" };
+    assert_eq!(told(&made.text, word), Some(full), "{}", made.text);
+    assert_eq!(told(&made.text, " left out").unwrap_or(0), made.left_out, "{}", made.text);
+    let gaps: Vec<usize> = made.text.lines().filter_map(gap).collect();
+    if !gaps.is_empty() {
+        assert_eq!(gaps.iter().sum::<usize>(), made.left_out, "gaps do not add up:\n{}", made.text);
+    }
+    let errors = Facts::of(text).error_lines;
+    if errors > 0 {
+        assert_eq!(told(&made.text, " error line"), Some(errors), "{}", made.text);
+    }
+}
+
+fn gap(line: &str) -> Option<usize> {
+    let count = line.strip_prefix("[… ")?.strip_suffix(']')?;
+    count.strip_suffix(" lines").or_else(|| count.strip_suffix(" line"))?.replace(',', "").parse().ok()
+}
+
+#[test]
+fn generated_outputs_of_every_kind() {
+    let focus = Focus::on(["why does the parser cache time out in src/cache.rs"]);
+    let mut seen: BTreeMap<Kind, usize> = BTreeMap::new();
+    let mut mistaken = Vec::new();
+    for (kind, text) in outputs::all() {
+        for budget in BUDGETS {
+            let made = holds(&text, Tokens(budget), &Focus::none());
+            if made.kind != kind {
+                mistaken.push(format!(
+                    "{kind:?} taken for {:?}: {}",
+                    made.kind,
+                    text.lines().take(3).collect::<Vec<_>>().join(" / ")
+                ));
+            }
+            holds(&text, Tokens(budget), &focus);
+        }
+        *seen.entry(kind).or_default() += 1;
+    }
+    mistaken.dedup();
+    assert!(mistaken.is_empty(), "{}", mistaken.join("\n"));
+    for kind in Kind::all() {
+        assert!(seen.get(&kind).copied().unwrap_or(0) >= 20, "too few of {kind:?}");
+    }
+}
+
+#[test]
+fn real_outputs() {
+    let Ok(shared) = std::env::var("LONGHAUL_SHARED") else {
+        println!("skipped: LONGHAUL_SHARED is not set");
+        return;
+    };
+    let texts = outputs::real(&shared);
+    assert!(texts.len() > 100, "only {} outputs", texts.len());
+    for text in &texts {
+        for budget in BUDGETS {
+            holds(text, Tokens(budget), &Focus::none());
+        }
+    }
+}
+
+#[test]
+fn a_failure_stays_a_failure() {
+    let focus = Focus::none();
+    for (name, text) in outputs::failures() {
+        for budget in BUDGETS {
+            let made = digest(&of(&text, &focus), Tokens(budget)).text.to_lowercase();
+            assert!(made.contains("fail") || made.contains("error"), "{name} at {budget}:\n{made}");
+        }
+        let line = one_line(&Source { tool: Some("bash"), ..of(&text, &focus) }).text.to_lowercase();
+        assert!(
+            line.contains("fail") || line.contains("error") || line.contains("exit 1"),
+            "{name}:\n{line}"
+        );
+    }
+}
+
+#[test]
+fn what_the_task_is_about_is_kept() {
+    let mut lines: Vec<String> =
+        (0..400).map(|i| format!("2024-05-01 10:00:{:02} INFO request {i} served", i % 60)).collect();
+    lines[211] = "2024-05-01 10:03:31 DEBUG timing of the parser: 812 ms".to_owned();
+    let text = lines.join("\n");
+    let asked = Focus::on(["look at the debug timing"]);
+    assert!(digest(&of(&text, &asked), Tokens(80)).text.contains("812 ms"));
+    assert!(!digest(&of(&text, &Focus::none()), Tokens(80)).text.contains("812 ms"));
+}
+
+#[test]
+fn a_handle_is_carried() {
+    let focus = Focus::none();
+    let text = "one line of output\n".repeat(200);
+    let source = Source { handle: Some("lh_7f3a"), tool: Some("bash"), ..of(&text, &focus) };
+    assert!(digest(&source, Tokens(60)).text.contains("lh_7f3a"));
+    assert!(one_line(&source).text.contains("lh_7f3a"));
+}
+
+#[test]
+fn facts_come_first() {
+    for (kind, text) in outputs::all() {
+        let facts = Facts::of(&text);
+        let telling = facts.of_kind(FactKind::Failing).count() + facts.of_kind(FactKind::Error).count();
+        if (1..=4).contains(&telling) && kind != Kind::Binary {
+            let made = digest(&of(&text, &Focus::none()), Tokens(400));
+            for fact in facts.of_kind(FactKind::Failing).chain(facts.of_kind(FactKind::Error)) {
+                let start: String = fact.text.chars().take(60).collect();
+                assert!(made.text.contains(&start), "{start:?} is missing in\n{}", made.text);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn any_text_is_digested(text in "(\\PC|[\n\t \"\\\\{}\\[\\]:,|<>/#@+\u{1b}…-]|error|FAILED|\\\\n|żó|\u{fffd}|=== |exit code 1|12:30:01 ){0,400}", budget in 0u64..400) {
+        holds(&text, Tokens(budget), &Focus::on(["żółw error"]));
+        let focus = Focus::none();
+        let _ = one_line(&Source { tool: Some("read_file"), arguments: Some("{\"path\":\"a\"}"), ..of(&text, &focus) });
+    }
+
+    #[test]
+    fn any_kind_is_forced_on_any_text(text in "(\\PC|[\n\t \"{}\\[\\]:,|<>+-]|<p>|żó|@@ -1,3 \\+1 @@|a/b.c:12:|\\\\n){0,300}", index in 0usize..13) {
+        let kind = Kind::all().nth(index);
+        let focus = Focus::none();
+        let source = Source { kind, ..of(&text, &focus) };
+        let made = digest(&source, Tokens(48));
+        prop_assert!(made.text.len() <= text.len());
+        for quote in quotes(&made.text) {
+            prop_assert!(text.contains(quote), "{quote:?}");
+        }
+    }
+}
