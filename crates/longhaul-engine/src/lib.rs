@@ -3,5 +3,6 @@
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
 pub mod dialect;
+pub mod redact;
 
 pub use dialect::Dialect;

@@ -1,0 +1,237 @@
+//! Redaction of a JSON document: the strings are read as text, the secrets in them are spliced out, and every other byte is
+//! the input's.
+//!
+//! A string is unescaped before it is read, so that a secret written `gh\u0070_…` or `pass\/word` is found, and what is found
+//! is mapped back to the bytes it came from. Marks need no escapes, so the document stays valid, also where the string is
+//! itself JSON. Ids that the protocol needs and images are not read. Thinking, signatures and encrypted content may not be
+//! edited: what is found in them is reported as sealed, and the caller drops the block.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use super::mark::Marks;
+use super::rules::Rules;
+use super::{Content, Found, Redacted, scan};
+
+/// A JSON document without its secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonRedaction {
+    /// The document with marks in place of secrets, valid as before.
+    pub text: Redacted,
+    /// What was found and replaced, by bytes of the input, in order.
+    pub found: Vec<Found>,
+    /// What was found where nothing may be edited: a block that holds one of these must not pass.
+    pub sealed: Vec<Found>,
+}
+
+/// The input is not a JSON document: where and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotJson {
+    /// The line of the trouble, from 1.
+    pub line: usize,
+    /// The column of the trouble, from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl fmt::Display for NotJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not JSON at line {} column {}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for NotJson {}
+
+/// Fields whose strings are not text: what the protocol refers to by its bytes.
+const IDS: [&str; 10] = [
+    "id",
+    "tool_call_id",
+    "call_id",
+    "tool_use_id",
+    "item_id",
+    "message_id",
+    "response_id",
+    "previous_response_id",
+    "container_id",
+    "file_id",
+];
+/// Fields that may not be edited.
+const SEALED: [&str; 5] = ["thinking", "signature", "encrypted_content", "thought_signature", "thoughtSignature"];
+/// Fields that hold binary data, if all of it is base64.
+const BINARY: [&str; 4] = ["data", "b64_json", "file_data", "image_url"];
+
+pub(super) fn redact(body: &str, rules: &Rules, marks: &mut Marks) -> Result<JsonRedaction, NotJson> {
+    serde_json::from_str::<serde::de::IgnoredAny>(body).map_err(|error| NotJson {
+        line: error.line(),
+        column: error.column(),
+        message: error.to_string(),
+    })?;
+    let mut clean = String::with_capacity(body.len());
+    let mut copied = 0;
+    let (mut found, mut sealed) = (Vec::new(), Vec::new());
+    for leaf in Leaves::of(body) {
+        let name = &body[leaf.name.clone()];
+        let raw = &body[leaf.text.clone()];
+        if IDS.contains(&name) || is_binary(name, raw) {
+            continue;
+        }
+        let read = Unescaped::from(raw);
+        for (range, kind) in secrets(name, &read.text, rules) {
+            let at = leaf.text.start + read.raw_at(range.start)..leaf.text.start + read.raw_at(range.end);
+            let finding = Found { kind: kind.to_owned(), start: at.start, end: at.end };
+            if SEALED.contains(&name) {
+                sealed.push(finding);
+                continue;
+            }
+            clean.push_str(&body[copied..at.start]);
+            clean.push_str(&marks.mark(kind, &read.text.as_bytes()[range]));
+            copied = at.end;
+            found.push(finding);
+        }
+    }
+    clean.push_str(&body[copied..]);
+    Ok(JsonRedaction { text: Redacted(clean), found, sealed })
+}
+
+/// The secrets of one string: those in its text, or the whole of it where the field's name says so.
+fn secrets<'r>(name: &str, text: &str, rules: &'r Rules) -> Vec<(Range<usize>, &'r str)> {
+    let inside = scan::secrets(text.as_bytes(), Content::Text, rules);
+    let named = scan::field(name.as_bytes(), text.as_bytes(), rules);
+    match named {
+        Some((range, kind)) if inside.iter().all(|finding| range.start <= finding.start && finding.end <= range.end) => {
+            let kind = inside.first().map_or(kind, |finding| finding.kind);
+            vec![(range, kind)]
+        }
+        _ => inside.into_iter().map(|finding| (finding.start..finding.end, finding.kind)).collect(),
+    }
+}
+
+fn is_binary(name: &str, raw: &str) -> bool {
+    let data_url = raw.starts_with("data:") && raw[..raw.len().min(100)].contains(";base64,");
+    let base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_');
+    data_url || (BINARY.contains(&name) && raw.len() >= 64 && raw.bytes().all(base64))
+}
+
+/// A string's text and where each of its bytes came from.
+struct Unescaped<'j> {
+    text: Cow<'j, str>,
+    /// For each byte of the text and its end, the byte of the raw string; empty where they are the same.
+    origins: Vec<usize>,
+}
+
+impl<'j> From<&'j str> for Unescaped<'j> {
+    fn from(raw: &'j str) -> Self {
+        if memchr::memchr(b'\\', raw.as_bytes()).is_none() {
+            return Self { text: Cow::Borrowed(raw), origins: Vec::new() };
+        }
+        let mut text = String::with_capacity(raw.len());
+        let mut origins = Vec::with_capacity(raw.len() + 1);
+        let mut at = 0;
+        while at < raw.len() {
+            let next = memchr::memchr(b'\\', &raw.as_bytes()[at..]).map_or(raw.len(), |slash| at + slash);
+            text.push_str(&raw[at..next]);
+            origins.extend(at..next);
+            at = next;
+            if at < raw.len() {
+                let (character, length) = unescape(&raw[at..]);
+                text.push(character);
+                origins.extend(std::iter::repeat_n(at, character.len_utf8()));
+                at += length;
+            }
+        }
+        origins.push(raw.len());
+        Self { text: Cow::Owned(text), origins }
+    }
+}
+
+impl Unescaped<'_> {
+    fn raw_at(&self, at: usize) -> usize {
+        self.origins.get(at).copied().unwrap_or(at)
+    }
+}
+
+/// The character that an escape stands for and the escape's length. The document was checked: escapes are well-formed,
+/// except that half of a surrogate pair may stand alone.
+fn unescape(rest: &str) -> (char, usize) {
+    let unit = |at: usize| rest.get(at..at + 4).and_then(|hex| u16::from_str_radix(hex, 16).ok());
+    match rest.as_bytes().get(1) {
+        Some(b'n') => ('\n', 2),
+        Some(b't') => ('\t', 2),
+        Some(b'r') => ('\r', 2),
+        Some(b'b') => ('\u{8}', 2),
+        Some(b'f') => ('\u{c}', 2),
+        Some(b'u') => {
+            let first = unit(2).unwrap_or_default();
+            let second = if rest[6.min(rest.len())..].starts_with("\\u") { unit(8) } else { None };
+            let pair = second.and_then(|second| char::decode_utf16([first, second]).next()?.ok());
+            match pair {
+                Some(character) if character.len_utf16() == 2 => (character, 12),
+                _ => (char::from_u32(u32::from(first)).unwrap_or(char::REPLACEMENT_CHARACTER), 6),
+            }
+        }
+        Some(&other) => (char::from(other), 2),
+        None => ('\\', 1),
+    }
+}
+
+/// A string value: the bytes between its quotes, and the name of the field it stands in.
+struct Leaf {
+    name: Range<usize>,
+    text: Range<usize>,
+}
+
+/// Walks over the strings of a valid document.
+struct Leaves<'j> {
+    body: &'j [u8],
+    at: usize,
+    /// The name in force in each open object or array; an array goes by the name it has itself.
+    names: Vec<Range<usize>>,
+}
+
+impl<'j> Leaves<'j> {
+    fn of(body: &'j str) -> Self {
+        Self { body: body.as_bytes(), at: 0, names: vec![0..0] }
+    }
+
+    fn string_end(&self, from: usize) -> usize {
+        let mut at = from;
+        while let Some(found) = memchr::memchr2(b'"', b'\\', &self.body[at..]) {
+            if self.body[at + found] == b'"' {
+                return at + found;
+            }
+            at += found + 2;
+        }
+        self.body.len()
+    }
+}
+
+impl Iterator for Leaves<'_> {
+    type Item = Leaf;
+
+    fn next(&mut self) -> Option<Leaf> {
+        while let Some(&byte) = self.body.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'{' | b'[' => self.names.push(self.names.last().cloned().unwrap_or(0..0)),
+                b'}' | b']' => drop(self.names.pop()),
+                b'"' => {
+                    let text = self.at..self.string_end(self.at);
+                    self.at = (text.end + 1).min(self.body.len());
+                    let after = self.body[self.at..].iter().find(|byte| !byte.is_ascii_whitespace());
+                    if after == Some(&b':') {
+                        if let Some(name) = self.names.last_mut() {
+                            *name = text;
+                        }
+                        continue;
+                    }
+                    let name = self.names.last().cloned().unwrap_or(0..0);
+                    return Some(Leaf { name, text });
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}

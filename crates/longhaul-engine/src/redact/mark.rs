@@ -1,0 +1,76 @@
+//! What stands in the place of a secret: `[REDACTED:github-token:ghp_..Wx:1]`.
+//!
+//! A mark has the kind, for long secrets a few characters of each end, and last what makes it the same mark for the same
+//! secret: its number by first sight, or the first digits of a hash keyed by the session. It is made of characters that
+//! need no escape in JSON, URLs' queries or source strings, and no rule finds anything inside it.
+
+use std::collections::HashMap;
+
+use super::SessionKey;
+
+const OPEN: &[u8] = b"[REDACTED:";
+
+/// From this length a secret keeps some characters at each end.
+const LONG: usize = 24;
+const KEPT_FIRST: usize = 4;
+const KEPT_LAST: usize = 2;
+
+/// How secrets are told apart.
+#[derive(Clone)]
+pub(super) enum Marks {
+    Keyed(SessionKey),
+    Numbered(HashMap<[u8; 32], usize>),
+}
+
+impl Marks {
+    pub(super) fn mark(&mut self, kind: &str, secret: &[u8]) -> String {
+        let identity = match self {
+            Marks::Keyed(key) => blake3::keyed_hash(key.bytes(), secret).to_hex()[..8].to_owned(),
+            Marks::Numbered(seen) => {
+                let next = seen.len() + 1;
+                seen.entry(*blake3::hash(secret).as_bytes()).or_insert(next).to_string()
+            }
+        };
+        match ends(kind, secret) {
+            Some((first, last)) => format!("[REDACTED:{kind}:{first}..{last}:{identity}]"),
+            None => format!("[REDACTED:{kind}:{identity}]"),
+        }
+    }
+}
+
+/// The ends that a long secret keeps. Keys only: a password's ends are a part of the password.
+fn ends<'s>(kind: &str, secret: &'s [u8]) -> Option<(&'s str, &'s str)> {
+    if secret.len() < LONG || matches!(kind, "private-key" | "password" | "url-credentials" | "kubernetes-secret") {
+        return None;
+    }
+    let first = std::str::from_utf8(&secret[..KEPT_FIRST]).ok()?;
+    let last = std::str::from_utf8(&secret[secret.len() - KEPT_LAST..]).ok()?;
+    let plain = |part: &str| part.bytes().all(is_kept);
+    (plain(first) && plain(last)).then_some((first, last))
+}
+
+fn is_kept(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+/// The marks already in the text, in order.
+pub(super) fn existing(text: &[u8]) -> Vec<(usize, usize)> {
+    memchr::memmem::find_iter(text, OPEN).filter_map(|at| Some((at, at + length(&text[at..])?))).collect()
+}
+
+/// The length of the mark that `text` begins with.
+fn length(text: &[u8]) -> Option<usize> {
+    let close = memchr::memchr(b']', &text[..text.len().min(80)])?;
+    let mut parts = text[OPEN.len()..close].split(|&byte| byte == b':');
+    let kind = parts.next()?;
+    let (hint, identity) = match (parts.next()?, parts.next()) {
+        (identity, None) => (None, identity),
+        (hint, Some(identity)) => (Some(hint), identity),
+    };
+    let well_kind = !kind.is_empty() && kind.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-');
+    let well_hint = hint.is_none_or(|hint| {
+        hint.len() == KEPT_FIRST + 2 + KEPT_LAST && &hint[KEPT_FIRST..KEPT_FIRST + 2] == b".."
+    });
+    let well_identity = (1..=8).contains(&identity.len()) && identity.iter().all(u8::is_ascii_hexdigit);
+    (well_kind && well_hint && well_identity && parts.next().is_none()).then_some(close + 1)
+}

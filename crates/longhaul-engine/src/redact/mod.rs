@@ -1,0 +1,179 @@
+//! Takes secrets out of text, before it is stored, sent to a summarizer or a plug-in, or exported.
+//!
+//! ```text
+//! text ──▶ two keyword automata ──▶ the rule a hit calls for ──▶ findings, apart ──▶ marks
+//! ```
+//!
+//! What must hold: the time is linear in any input; redacting twice changes nothing; the same secret gets the same mark;
+//! a mark does not reveal its secret; JSON stays JSON, and fields that may not be edited keep their bytes. What is looked
+//! for is data (`rules.toml`); a secret is told by its own shape (`shape`), by the name before it (`named`), or by the
+//! text around it (`url`, `blocks`, `contact`), and `value` tells it from what only stands in its place.
+
+mod blocks;
+mod contact;
+mod json;
+mod mark;
+mod named;
+mod rules;
+mod scan;
+mod shape;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod url;
+mod value;
+
+use std::collections::HashMap;
+use std::fmt;
+
+pub use json::{JsonRedaction, NotJson};
+pub use rules::{RuleError, RuleSummary, Rules, UserRule};
+pub use stream::{Piece, Stream};
+
+use mark::Marks;
+
+/// Text with secrets taken out. The store and the summarizer accept nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Redacted(String);
+
+impl Redacted {
+    /// Text that was redacted before it was stored.
+    #[must_use]
+    pub fn from_store(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text, owned.
+    #[must_use]
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl fmt::Display for Redacted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Given by the host for one session: keys handles and marks, since the engine has no randomness.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SessionKey([u8; 32]);
+
+impl SessionKey {
+    /// A key from the host's random bytes.
+    #[must_use]
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes, for keyed hashes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionKey(…)")
+    }
+}
+
+/// What sort of text it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// Prose, logs, configuration: every rule applies.
+    Text,
+    /// Source code: values behind names are left alone where they are assignments or fields, which code is full of.
+    Code,
+}
+
+impl Content {
+    /// Source code by the ending of a file's name, else text.
+    #[must_use]
+    pub fn of_path(path: &str) -> Self {
+        const CODE: &str = "rs py pyi js jsx mjs cjs ts tsx go java kt scala c h cc cpp hpp cs rb php swift m mm lua pl pm r jl \
+                            ex exs erl hs ml clj dart zig nim vue svelte sql css scss html";
+        let ending = path.rsplit(['/', '\\']).next().and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending);
+        if ending.is_some_and(|ending| CODE.split_whitespace().any(|known| known.eq_ignore_ascii_case(ending))) {
+            Self::Code
+        } else {
+            Self::Text
+        }
+    }
+}
+
+/// A secret that was found: its kind and its bytes in the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What the mark says it is.
+    pub kind: String,
+    /// The first byte.
+    pub start: usize,
+    /// The byte after the last.
+    pub end: usize,
+}
+
+/// Text without its secrets, and where they were.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redaction {
+    /// The text with marks in place of secrets.
+    pub text: Redacted,
+    /// What was found, in order.
+    pub found: Vec<Found>,
+}
+
+/// Turns text into [`Redacted`]. Clones are independent; a numbered clone counts on from where the original was.
+#[derive(Clone)]
+pub struct Redactor {
+    rules: Rules,
+    marks: Marks,
+}
+
+impl Redactor {
+    /// Marks end in a number by first sight: for one document.
+    #[must_use]
+    pub fn numbered(rules: Rules) -> Self {
+        Self { rules, marks: Marks::Numbered(HashMap::new()) }
+    }
+
+    /// Marks end in a hash keyed by the session: the same secret gets the same mark in every document of the session.
+    #[must_use]
+    pub fn keyed(rules: Rules, key: SessionKey) -> Self {
+        Self { rules, marks: Marks::Keyed(key) }
+    }
+
+    /// The text with its secrets replaced.
+    pub fn redact(&mut self, text: &str, content: Content) -> Redaction {
+        let findings = scan::secrets(text.as_bytes(), content, &self.rules);
+        let mut clean = String::with_capacity(text.len());
+        let mut copied = 0;
+        let mut found = Vec::with_capacity(findings.len());
+        for finding in findings {
+            clean.push_str(&text[copied..finding.start]);
+            clean.push_str(&self.marks.mark(finding.kind, &text.as_bytes()[finding.start..finding.end]));
+            copied = finding.end;
+            found.push(Found { kind: finding.kind.to_owned(), start: finding.start, end: finding.end });
+        }
+        clean.push_str(&text[copied..]);
+        Redaction { text: Redacted(clean), found }
+    }
+
+    /// The JSON document with the secrets in its strings replaced; every other byte is the input's.
+    pub fn redact_json(&mut self, body: &str) -> Result<JsonRedaction, NotJson> {
+        json::redact(body, &self.rules, &mut self.marks)
+    }
+
+    /// Redacts text that comes in chunks.
+    #[must_use]
+    pub fn stream(self, content: Content) -> Stream {
+        Stream::new(self, content)
+    }
+}

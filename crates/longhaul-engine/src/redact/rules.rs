@@ -1,0 +1,387 @@
+//! What to look for: the shapes and names of `rules.toml`, and what the user adds or allows.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
+use regex::bytes::Regex;
+use serde::Deserialize;
+
+use super::shape::Shape;
+use super::value::Class;
+
+/// Everything the redactor looks for. Made once and shared: cloning is cheap.
+#[derive(Clone)]
+pub struct Rules {
+    pub(super) standard: &'static Standard,
+    pub(super) user: Arc<[UserFind]>,
+    pub(super) allowed: Arc<[Regex]>,
+}
+
+/// One entry of `redaction.rules` in the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum UserRule {
+    /// A pattern to find. If it has a capture group, the first group is the secret, else the whole match is.
+    Find {
+        /// What the mark says: lower case letters, digits and dashes.
+        kind: String,
+        /// A regular expression in the syntax of the `regex` crate.
+        pattern: String,
+    },
+    /// A pattern for values that are no secrets: what it matches in full is left alone.
+    Allow {
+        /// A regular expression in the syntax of the `regex` crate.
+        allow: String,
+    },
+}
+
+/// A user's rule that cannot be used: which one, where in its text, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleError {
+    /// The place in the list, from 0.
+    pub rule: usize,
+    /// The byte in the pattern where the trouble is, from 0.
+    pub at: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "redaction.rules[{}], character {}: {}", self.rule, self.at, self.message)
+    }
+}
+
+impl std::error::Error for RuleError {}
+
+/// One line of the list that `longhaul redact --list-rules` prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleSummary {
+    /// What the mark says.
+    pub kind: String,
+    /// What sort of service or text it belongs to.
+    pub group: String,
+    /// The shape, pattern or names that are looked for.
+    pub looks_for: String,
+}
+
+pub(super) struct UserFind {
+    pub(super) kind: String,
+    pub(super) pattern: Regex,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { standard: &STANDARD, user: Arc::from([]), allowed: Arc::from([]) }
+    }
+}
+
+impl Rules {
+    /// The standard rules and the user's own.
+    pub fn with_user(rules: &[UserRule]) -> Result<Self, RuleError> {
+        let (mut user, mut allowed) = (Vec::new(), Vec::new());
+        for (rule, entry) in rules.iter().enumerate() {
+            let error = |at, message: &str| RuleError { rule, at, message: message.to_owned() };
+            match entry {
+                UserRule::Find { kind, pattern } => {
+                    let well_named = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+                    if kind.is_empty() || kind.len() > 40 || !kind.bytes().all(well_named) {
+                        return Err(error(0, "the kind must be 1 to 40 lower case letters, digits and dashes"));
+                    }
+                    let pattern = compile(pattern).map_err(|(at, message)| error(at, &message))?;
+                    if pattern.is_match(b"") {
+                        return Err(error(0, "the pattern matches the empty text, so it would match everywhere"));
+                    }
+                    user.push(UserFind { kind: kind.clone(), pattern });
+                }
+                UserRule::Allow { allow } => {
+                    compile(allow).map_err(|(at, message)| error(at, &message))?;
+                    let whole = compile(&format!(r"\A(?:{allow})\z")).map_err(|(_, message)| error(0, &message))?;
+                    allowed.push(whole);
+                }
+            }
+        }
+        Ok(Self { standard: &STANDARD, user: user.into(), allowed: allowed.into() })
+    }
+
+    /// All that is looked for, in the order of `rules.toml`, the user's rules last.
+    #[must_use]
+    pub fn summary(&self) -> Vec<RuleSummary> {
+        let line = |kind: &str, group: &str, looks_for: String| RuleSummary {
+            kind: kind.to_owned(),
+            group: group.to_owned(),
+            looks_for,
+        };
+        let vendor = self.standard.vendors.iter().map(|rule| {
+            let before = if rule.after.is_empty() { String::new() } else { format!("{} then ", rule.after.join("|")) };
+            line(&rule.kind, &rule.group, before + &rule.notation.join(" | "))
+        });
+        let names = NAMED_KINDS.iter().map(|&(_, kind, what)| line(kind, "named", what.to_owned()));
+        let others = OTHER_KINDS.iter().map(|&(kind, what)| line(kind, "text", what.to_owned()));
+        let user = self.user.iter().map(|rule| line(&rule.kind, "user", rule.pattern.as_str().to_owned()));
+        vendor.chain(names).chain(others).chain(user).collect()
+    }
+}
+
+/// What a named value is called in its mark.
+pub(super) const NAMED_KINDS: [(Class, &str, &str); 4] = [
+    (Class::Password, "password", "the value behind a name that ends in password, passwd, passphrase, pwd or pass"),
+    (Class::Secret, "secret", "the value behind a name that ends in secret, api key, access key, credentials or bearer"),
+    (Class::Token, "token", "a random-looking value behind a name that ends in token, key, auth, access, login or session"),
+    (Class::Header, "authorization", "what follows an Authorization header, and cookies"),
+];
+
+const OTHER_KINDS: [(&str, &str); 6] = [
+    ("private-key", "PEM, OpenSSH, PGP and PuTTY private key blocks, also with escaped line ends"),
+    ("url-credentials", "user:password in a URL, databases and brokers included"),
+    ("aws-secret-key", "the 40 characters that stand beside an AWS access key id"),
+    ("kubernetes-secret", "the data of a Kubernetes Secret"),
+    ("discord-mention", "<@id> with 17 to 20 digits"),
+    ("phone-number", "an E.164 number with its plus sign"),
+];
+
+fn compile(pattern: &str) -> Result<Regex, (usize, String)> {
+    if let Err(error) = regex_syntax::Parser::new().parse(pattern) {
+        return Err(match error {
+            regex_syntax::Error::Parse(error) => (error.span().start.offset, error.kind().to_string()),
+            regex_syntax::Error::Translate(error) => (error.span().start.offset, error.kind().to_string()),
+            error => (0, error.to_string()),
+        });
+    }
+    Regex::new(pattern).map_err(|error| (0, error.to_string()))
+}
+
+/// `rules.toml`, ready to be used.
+pub(super) struct Standard {
+    pub(super) vendors: Vec<Vendor>,
+    /// Finds the literals that shapes begin with, and the marks of URLs, blocks and mentions.
+    pub(super) literals: AhoCorasick,
+    pub(super) literal_meanings: Vec<Vec<Meaning>>,
+    /// Finds the words that name secrets, in any case.
+    pub(super) words: AhoCorasick,
+    pub(super) word_meanings: Vec<Meaning>,
+    pub(super) names: Names,
+    pub(super) placeholders: Placeholders,
+}
+
+pub(super) struct Vendor {
+    pub(super) kind: String,
+    pub(super) group: String,
+    pub(super) shapes: Vec<Shape>,
+    pub(super) notation: Vec<String>,
+    pub(super) glued: bool,
+    pub(super) entropy: f64,
+    pub(super) after: Vec<String>,
+}
+
+/// What a keyword hit calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Shape { vendor: usize, shape: usize },
+    After { vendor: usize },
+    Named { class: Class, whole: bool, cookie: bool },
+    Url,
+    KeyBlock,
+    PuttyBlock,
+    Mention,
+    KubernetesSecret,
+    Curl,
+}
+
+#[derive(Deserialize)]
+struct File {
+    rules: Vec<VendorRow>,
+    names: NamesRow,
+    placeholders: PlaceholdersRow,
+}
+
+#[derive(Deserialize)]
+struct VendorRow {
+    kind: String,
+    group: String,
+    shapes: Vec<String>,
+    #[serde(default)]
+    glued: bool,
+    #[serde(default)]
+    entropy: f64,
+    #[serde(default)]
+    after: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamesRow {
+    password: Vec<String>,
+    secret: Vec<String>,
+    token: Vec<String>,
+    header: Vec<String>,
+    whole: Vec<String>,
+    strengthens: Vec<String>,
+    harmless: Vec<String>,
+    headers: Vec<String>,
+    schemes: Vec<String>,
+}
+
+/// The words around a name that say more about it.
+pub(super) struct Names {
+    pub(super) strengthens: Vec<String>,
+    pub(super) harmless: Vec<String>,
+    pub(super) headers: Vec<String>,
+    pub(super) schemes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlaceholdersRow {
+    words: Vec<String>,
+    whole: Vec<String>,
+    pairs: Vec<String>,
+    lookups: Vec<String>,
+}
+
+/// What stands where a secret would.
+pub(super) struct Placeholders {
+    row: PlaceholdersRow,
+}
+
+const LITERALS: [(&str, Meaning); 6] = [
+    ("://", Meaning::Url),
+    ("%3A%2F%2F", Meaning::Url),
+    ("-----BEGIN", Meaning::KeyBlock),
+    ("PuTTY-User-Key-File-", Meaning::PuttyBlock),
+    ("<@", Meaning::Mention),
+    ("kind: Secret", Meaning::KubernetesSecret),
+];
+
+static STANDARD: LazyLock<Standard> = LazyLock::new(|| {
+    Standard::parse(include_str!("rules.toml")).unwrap_or_else(|error| panic!("rules.toml: {error}"))
+});
+
+impl Standard {
+    fn parse(text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        let vendors = file.rules.into_iter().map(Vendor::parse).collect::<Result<Vec<_>, _>>()?;
+        let mut literals: BTreeMap<&str, Vec<Meaning>> = BTreeMap::new();
+        for (vendor, rule) in vendors.iter().enumerate().filter(|(_, rule)| rule.after.is_empty()) {
+            for (at, shape) in rule.shapes.iter().enumerate() {
+                let keyword = shape.keyword().ok_or(format!("{}: a shape without a literal", rule.kind))?;
+                literals.entry(keyword).or_default().push(Meaning::Shape { vendor, shape: at });
+            }
+        }
+        for (literal, meaning) in LITERALS {
+            literals.entry(literal).or_default().push(meaning);
+        }
+        let words = words(&file.names, &vendors);
+        Ok(Self {
+            literals: automaton(literals.keys().copied(), AnyCase::No)?,
+            literal_meanings: with_prefixes(&literals),
+            words: automaton(words.iter().map(|(word, _)| word.as_str()), AnyCase::Yes)?,
+            word_meanings: words.into_iter().map(|(_, meaning)| meaning).collect(),
+            names: Names {
+                strengthens: file.names.strengthens,
+                harmless: file.names.harmless,
+                headers: file.names.headers,
+                schemes: file.names.schemes,
+            },
+            placeholders: Placeholders { row: file.placeholders },
+            vendors,
+        })
+    }
+}
+
+/// A longer literal hides a shorter one that begins it, so the longer one stands for both.
+fn with_prefixes(literals: &BTreeMap<&str, Vec<Meaning>>) -> Vec<Vec<Meaning>> {
+    let hidden_by = |literal: &str| {
+        let begins_it = literals.iter().rev().filter(|(other, _)| literal.starts_with(**other));
+        begins_it.flat_map(|(_, meanings)| meanings.clone()).collect()
+    };
+    literals.keys().map(|literal| hidden_by(literal)).collect()
+}
+
+fn words(names: &NamesRow, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
+    let classes = [
+        (&names.password, Class::Password),
+        (&names.secret, Class::Secret),
+        (&names.token, Class::Token),
+        (&names.header, Class::Header),
+    ];
+    let named = classes.into_iter().flat_map(|(words, class)| {
+        words.iter().map(move |word| {
+            let whole = names.whole.contains(word);
+            (word.clone(), Meaning::Named { class, whole, cookie: word == "cookie" })
+        })
+    });
+    let after = vendors.iter().enumerate().flat_map(|(vendor, rule)| {
+        rule.after.iter().map(move |name| (name.clone(), Meaning::After { vendor }))
+    });
+    named.chain(after).chain([("curl".to_owned(), Meaning::Curl)]).collect()
+}
+
+enum AnyCase {
+    Yes,
+    No,
+}
+
+fn automaton<'w>(words: impl Iterator<Item = &'w str>, case: AnyCase) -> Result<AhoCorasick, String> {
+    AhoCorasickBuilder::new()
+        .ascii_case_insensitive(matches!(case, AnyCase::Yes))
+        .match_kind(MatchKind::LeftmostLongest)
+        .kind(Some(AhoCorasickKind::DFA))
+        .build(words)
+        .map_err(|error| error.to_string())
+}
+
+impl Vendor {
+    fn parse(row: VendorRow) -> Result<Self, String> {
+        let parse = |notation: &String| Shape::parse(notation).map_err(|error| format!("{}: {error}", row.kind));
+        let shapes = row.shapes.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Self {
+            shapes,
+            kind: row.kind,
+            group: row.group,
+            notation: row.shapes,
+            glued: row.glued,
+            entropy: row.entropy,
+            after: row.after,
+        })
+    }
+}
+
+impl Placeholders {
+    /// Whether the value stands for a secret instead of being one.
+    pub(super) fn hold(&self, value: &[u8]) -> bool {
+        let Ok(value) = std::str::from_utf8(&value[..value.len().min(120)]) else { return false };
+        let value = value.trim();
+        self.is_reference(value)
+            || self.row.whole.iter().any(|whole| whole.eq_ignore_ascii_case(value))
+            || value.split(|c: char| !c.is_ascii_alphabetic()).any(|word| self.is_placeholder_word(word))
+    }
+
+    fn is_placeholder_word(&self, word: &str) -> bool {
+        (3..=12).contains(&word.len()) && self.row.words.iter().any(|known| known.eq_ignore_ascii_case(word))
+    }
+
+    fn is_reference(&self, value: &str) -> bool {
+        let bytes = value.as_bytes();
+        let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else { return true };
+        let wrapped = matches!((first, last), (b'<', _) | (b'{', b'}') | (b'[', b']') | (b'%', b'%') | (b'(', b')'));
+        let variable = first == b'$'
+            && bytes[1..].iter().all(|byte| byte.is_ascii_alphanumeric() || b"_{}():.-/?#".contains(byte))
+            && !bytes.get(1).is_some_and(u8::is_ascii_digit);
+        let template = ["${", "$(", "{{", "#{", "<%", "%s", "%d", "[REDACTED"].iter().any(|mark| value.contains(mark));
+        let brace = bytes.contains(&b'{') && bytes.contains(&b'}');
+        wrapped
+            || variable
+            || template
+            || brace
+            || self.row.lookups.iter().any(|start| value.starts_with(start.as_str()))
+            || bytes.iter().all(|byte| b"*.-_#= ".contains(byte))
+    }
+
+    /// `user:password` and the like, where documentation shows how to write a pair.
+    pub(super) fn hold_pair(&self, pair: &str) -> bool {
+        self.row.pairs.iter().any(|known| known.eq_ignore_ascii_case(pair))
+    }
+}

@@ -1,0 +1,265 @@
+//! Text → the secrets in it, sorted and apart.
+//!
+//! Two keyword automata and one search for plus signs pass over the text; each hit is looked at by the one rule that it
+//! calls for, within bounds. So the time is linear in the text, whatever it holds.
+
+use std::ops::Range;
+
+use super::named::{self, Hit, Place};
+use super::rules::{Meaning, NAMED_KINDS, Rules, Standard, Vendor};
+use super::shape::Runs;
+use super::value::{self, Class};
+use super::{Content, blocks, contact, mark, url};
+
+/// A secret, before overlaps are settled. The lower rank names the kind where two overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Finding<'r> {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    rank: Rank,
+    pub(super) kind: &'r str,
+}
+
+/// The order that decides between shapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    User,
+    Vendor,
+    Named,
+    Block,
+    Url,
+    Contact,
+}
+
+/// All secrets in `text`, in order, none overlapping another or a mark that is already there.
+pub(super) fn secrets<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Vec<Finding<'r>> {
+    let mut scan = Scan { runs: Runs::over(text), rules, found: Vec::new() };
+    scan.literals();
+    scan.words(content);
+    scan.phones();
+    scan.user_rules();
+    let found = merged(scan.found);
+    let marks = mark::existing(text);
+    let touches_mark = |finding: &Finding| {
+        let after = marks.partition_point(|&(_, end)| end <= finding.start);
+        marks.get(after).is_some_and(|&(start, _)| start < finding.end)
+    };
+    let allowed = |finding: &Finding| rules.allowed.iter().any(|allow| allow.is_match(&text[finding.start..finding.end]));
+    found.into_iter().filter(|finding| !touches_mark(finding) && !allowed(finding)).collect()
+}
+
+/// The secret that a JSON field holds by its name: where it is in the value, and its kind.
+pub(super) fn field(name: &[u8], value: &[u8], rules: &Rules) -> Option<(Range<usize>, &'static str)> {
+    let (start, end, class) = named::field(name, value, rules.standard)?;
+    Some((start..end, named_kind(class)))
+}
+
+/// Overlapping findings become one, over both, of the kind that ranks first: nothing that any rule found stays.
+fn merged(mut found: Vec<Finding>) -> Vec<Finding> {
+    found.sort_unstable();
+    let mut apart: Vec<Finding> = Vec::with_capacity(found.len());
+    for next in found {
+        match apart.last_mut() {
+            Some(last) if next.start < last.end => {
+                last.end = last.end.max(next.end);
+                if next.rank < last.rank {
+                    (last.rank, last.kind) = (next.rank, next.kind);
+                }
+            }
+            _ => apart.push(next),
+        }
+    }
+    apart
+}
+
+struct Scan<'t, 'r> {
+    runs: Runs<'t>,
+    rules: &'r Rules,
+    found: Vec<Finding<'r>>,
+}
+
+impl<'r> Scan<'_, 'r> {
+    fn add(&mut self, kind: &'r str, rank: Rank, (start, end): (usize, usize)) {
+        self.found.push(Finding { start, end, rank, kind });
+    }
+
+    fn literals(&mut self) {
+        let rules: &'r Standard = self.rules.standard;
+        let text = self.runs.text;
+        let mut done = 0;
+        for hit in rules.literals.find_iter(text).map(|hit| (hit.start(), hit.end(), hit.pattern().as_usize())) {
+            let (start, end, pattern) = hit;
+            if start < done {
+                continue;
+            }
+            for &meaning in &rules.literal_meanings[pattern] {
+                match meaning {
+                    Meaning::Shape { vendor, shape } => {
+                        let vendor: &'r Vendor = &rules.vendors[vendor];
+                        let Some(range) = self.vendor_key(vendor, shape, start) else { continue };
+                        self.add(&vendor.kind, Rank::Vendor, range);
+                        if vendor.kind == "aws-access-key"
+                            && let Some(range) = aws_secret(text, range.1)
+                        {
+                            self.add("aws-secret-key", Rank::Vendor, range);
+                        }
+                        done = range.1;
+                        break;
+                    }
+                    Meaning::Url => {
+                        if let Some(range) = url::credentials(text, start, end, rules) {
+                            self.add("url-credentials", Rank::Url, range);
+                        }
+                    }
+                    Meaning::KeyBlock => {
+                        if let Some(range) = blocks::private_key(text, start) {
+                            self.add("private-key", Rank::Block, range);
+                            done = range.1;
+                        }
+                    }
+                    Meaning::PuttyBlock => {
+                        if let Some(range) = blocks::putty_key(text, start) {
+                            self.add("private-key", Rank::Block, range);
+                            done = range.1;
+                        }
+                    }
+                    Meaning::Mention => {
+                        if let Some(range) = contact::mention(text, start) {
+                            self.add("discord-mention", Rank::Contact, range);
+                        }
+                    }
+                    Meaning::KubernetesSecret => {
+                        let found = &mut self.found;
+                        blocks::kubernetes_secret(text, start, rules, |start, end| {
+                            found.push(Finding { start, end, rank: Rank::Block, kind: "kubernetes-secret" });
+                        });
+                    }
+                    Meaning::After { .. } | Meaning::Named { .. } | Meaning::Curl => {}
+                }
+            }
+        }
+    }
+
+    fn vendor_key(&self, vendor: &Vendor, shape: usize, at: usize) -> Option<(usize, usize)> {
+        let range = vendor.shapes[shape].around(&self.runs, at)?;
+        let key = &self.runs.text[range.0..range.1];
+        let real = vendor.glued || starts_clean(self.runs.text, range.0);
+        (real && !value::is_filler(key) && (vendor.entropy == 0.0 || value::entropy(key) >= vendor.entropy))
+            .then_some(range)
+    }
+
+    fn words(&mut self, content: Content) {
+        let rules: &'r Standard = self.rules.standard;
+        let mut done = 0;
+        for hit in rules.words.find_iter(self.runs.text) {
+            if hit.start() < done {
+                continue;
+            }
+            match rules.word_meanings[hit.pattern().as_usize()] {
+                Meaning::Named { class, whole, cookie } => {
+                    if cookie {
+                        let found = &mut self.found;
+                        url::cookies(&self.runs, hit.end(), |start, end| {
+                            found.push(Finding { start, end, rank: Rank::Named, kind: "cookie" });
+                        });
+                        continue;
+                    }
+                    let hit = Hit { start: hit.start(), end: hit.end(), class, whole };
+                    let Some(named) = named::value_at(&self.runs, hit, rules) else { continue };
+                    let noisy = matches!(named.place, Place::Assignment | Place::Field) && named.class != Class::Header;
+                    if !(noisy && content == Content::Code) {
+                        self.add(named_kind(named.class), Rank::Named, (named.start, named.end));
+                        done = named.end;
+                    }
+                }
+                Meaning::After { vendor } => {
+                    let vendor: &'r Vendor = &rules.vendors[vendor];
+                    if let Some(range) = self.key_after(vendor, hit.end()) {
+                        self.add(&vendor.kind, Rank::Vendor, range);
+                        done = range.1;
+                    }
+                }
+                Meaning::Curl => {
+                    if let Some(range) = url::command_line(&self.runs, hit.end(), rules) {
+                        self.add("url-credentials", Rank::Url, range);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A key without a shape of its own, directly behind the name of its service.
+    fn key_after(&self, vendor: &Vendor, name_end: usize) -> Option<(usize, usize)> {
+        let text = self.runs.text;
+        let word = text[name_end..].iter().take(16).take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_').count();
+        let gap = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'=' | b':' | b'"' | b'\'' | b'/' | b'\\');
+        let start = name_end + word;
+        let at = start + text[start..].iter().take(12).take_while(gap).count();
+        if at == start {
+            return None;
+        }
+        let range = vendor.shapes.iter().find_map(|shape| shape.around(&self.runs, at))?;
+        (!value::is_filler(&text[range.0..range.1])).then_some(range)
+    }
+
+    fn phones(&mut self) {
+        let text = self.runs.text;
+        for plus in memchr::memchr_iter(b'+', text) {
+            if text.get(plus + 1).is_some_and(u8::is_ascii_digit)
+                && let Some(range) = contact::phone_number(text, plus)
+            {
+                self.add("phone-number", Rank::Contact, range);
+            }
+        }
+    }
+
+    fn user_rules(&mut self) {
+        let rules = self.rules;
+        let text = self.runs.text;
+        for rule in rules.user.iter() {
+            for groups in rule.pattern.captures_iter(text) {
+                if let Some(secret) = groups.get(1).or_else(|| groups.get(0)).filter(|secret| !secret.is_empty()) {
+                    self.add(&rule.kind, Rank::User, (secret.start(), secret.end()));
+                }
+            }
+        }
+    }
+}
+
+fn named_kind(class: Class) -> &'static str {
+    NAMED_KINDS.iter().find(|(known, ..)| *known == class).map_or("secret", |&(_, kind, _)| kind)
+}
+
+/// Whether a key can begin here: behind no letter or digit, unless that one ends an escape of JSON, of a URL or of a terminal.
+fn starts_clean(text: &[u8], start: usize) -> bool {
+    let before = &text[start.saturating_sub(8)..start];
+    let Some(last) = before.last() else { return true };
+    if !last.is_ascii_alphanumeric() {
+        return true;
+    }
+    let hex = |tail: &[u8]| tail.iter().all(u8::is_ascii_hexdigit);
+    let letter = before.len() >= 2 && before[before.len() - 2] == b'\\' && b"nrtbf".contains(last);
+    let unicode = before.len() >= 6 && before[before.len() - 6..].starts_with(b"\\u") && hex(&before[before.len() - 4..]);
+    let percent = before.len() >= 3 && before[before.len() - 3] == b'%' && hex(&before[before.len() - 2..]);
+    let terminal = *last == b'm' && before.windows(2).any(|window| window == b"\x1b[");
+    letter || unicode || percent || terminal
+}
+
+/// The secret that is listed beside an access key id, as consoles and CSV exports do.
+fn aws_secret(text: &[u8], id_end: usize) -> Option<(usize, usize)> {
+    let window = &text[id_end..text.len().min(id_end + 120)];
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    let mut at = 0;
+    for run in window.split(|byte| !is_part(byte)) {
+        let whole = at + run.len() < window.len() || id_end + window.len() == text.len();
+        let mixed = run.iter().any(u8::is_ascii_digit)
+            && run.iter().any(u8::is_ascii_uppercase)
+            && run.iter().any(u8::is_ascii_lowercase);
+        if run.len() == 40 && whole && mixed && !value::is_filler(run) {
+            return Some((id_end + at, id_end + at + 40));
+        }
+        at += run.len() + 1;
+    }
+    None
+}

@@ -1,0 +1,222 @@
+//! The shape of a key, as data: literal text and runs of an alphabet.
+//!
+//! `ghp_{base62:36}` reads: the four characters, then a run of exactly 36 letters and digits. `{url64:20-}` is a run of at
+//! least 20, `{digit:8-10}` one of 8 to 10. A run is always taken whole, so a shape is matched in one pass without going
+//! back, a longer run is not a key of this shape, and the same text that finds a key can also make one for the tests.
+
+use std::cell::Cell;
+
+/// A set of bytes that keys are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Alphabet {
+    Digit,
+    Hex,
+    HexAny,
+    Lower,
+    Letter,
+    Lower36,
+    Upper36,
+    Base62,
+    Word,
+    Url64,
+    Base64,
+    Dotted,
+    Tilde,
+    Crypt,
+    /// Whatever an unquoted value can hold: it ends at white space, quotes and list punctuation.
+    Bare,
+}
+
+const ALPHABETS: [(&str, Alphabet); 14] = [
+    ("digit", Alphabet::Digit),
+    ("hex", Alphabet::Hex),
+    ("hexany", Alphabet::HexAny),
+    ("lower", Alphabet::Lower),
+    ("letter", Alphabet::Letter),
+    ("lower36", Alphabet::Lower36),
+    ("upper36", Alphabet::Upper36),
+    ("base62", Alphabet::Base62),
+    ("word", Alphabet::Word),
+    ("url64", Alphabet::Url64),
+    ("base64", Alphabet::Base64),
+    ("dotted", Alphabet::Dotted),
+    ("tilde", Alphabet::Tilde),
+    ("crypt", Alphabet::Crypt),
+];
+
+const fn members(byte: u8) -> u16 {
+    let digit = byte.is_ascii_digit();
+    let lower = byte.is_ascii_lowercase();
+    let letter = byte.is_ascii_alphabetic();
+    let base62 = digit || letter;
+    let url64 = base62 || byte == b'_' || byte == b'-';
+    let bare = !(byte <= b' '
+        || matches!(byte, b'"' | b'\'' | b'`' | b',' | b';' | b'&' | b'<' | b'>' | b')' | b'}' | b']')
+        || matches!(byte, b'\\' | b'|' | b'(' | b'{' | b'[' | 0x7f));
+    let sets = [
+        digit,
+        digit || matches!(byte, b'a'..=b'f'),
+        byte.is_ascii_hexdigit(),
+        lower,
+        letter,
+        digit || lower,
+        digit || byte.is_ascii_uppercase(),
+        base62,
+        base62 || byte == b'_',
+        url64,
+        base62 || matches!(byte, b'+' | b'/' | b'='),
+        url64 || byte == b'.',
+        url64 || matches!(byte, b'.' | b'~'),
+        base62 || matches!(byte, b'.' | b'/'),
+        bare,
+    ];
+    let mut bits = 0;
+    let mut at = 0;
+    while at < sets.len() {
+        if sets[at] {
+            bits |= 1 << at;
+        }
+        at += 1;
+    }
+    bits
+}
+
+const MEMBERS: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = members(byte as u8);
+        byte += 1;
+    }
+    table
+};
+
+impl Alphabet {
+    pub(super) fn holds(self, byte: u8) -> bool {
+        MEMBERS[byte as usize] & (1 << self as u8) != 0
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        ALPHABETS.iter().find(|(known, _)| *known == name).map(|&(_, alphabet)| alphabet)
+    }
+}
+
+/// Remembers where the last runs ended, so that text made of one endless run with a thousand prefixes inside is still
+/// read once. Two runs an alphabet are enough: a shape has at most two open runs of the same alphabet.
+pub(super) struct Runs<'t> {
+    pub(super) text: &'t [u8],
+    known: [[Cell<(usize, usize)>; 2]; 15],
+}
+
+impl<'t> Runs<'t> {
+    pub(super) fn over(text: &'t [u8]) -> Self {
+        Self { text, known: Default::default() }
+    }
+
+    /// Where the run of `alphabet` that holds `start` ends; `start` itself if there is none.
+    pub(super) fn end(&self, alphabet: Alphabet, start: usize) -> usize {
+        let known = &self.known[alphabet as usize];
+        for run in known {
+            let (from, to) = run.get();
+            if from <= start && start < to {
+                return to;
+            }
+        }
+        let rest = self.text.get(start..).unwrap_or_default();
+        let length = rest.iter().position(|&byte| !alphabet.holds(byte)).unwrap_or(rest.len());
+        // Short runs are cheaper to read again than to remember.
+        if length > 32 {
+            known[1].set(known[0].get());
+            known[0].set((start, start + length));
+        }
+        start + length
+    }
+}
+
+const UUID: &str = "{hexany:8}-{hexany:4}-{hexany:4}-{hexany:4}-{hexany:12}";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Part {
+    Text(String),
+    Run { alphabet: Alphabet, min: usize, max: usize },
+}
+
+/// A parsed shape. The anchor is the literal that the keyword gate looks for.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    pub(super) parts: Vec<Part>,
+    anchor: Option<usize>,
+}
+
+impl Shape {
+    /// Reads the notation above; the error says what is wrong and where.
+    pub(super) fn parse(notation: &str) -> Result<Self, String> {
+        let notation = notation.replace("{uuid}", UUID);
+        let mut parts = Vec::new();
+        let mut rest = notation.as_str();
+        while !rest.is_empty() {
+            let at = notation.len() - rest.len();
+            if let Some(open) = rest.strip_prefix('{') {
+                let (run, after) = open.split_once('}').ok_or(format!("unclosed brace at {at}"))?;
+                parts.push(parse_run(run).ok_or(format!("unknown run `{run}` at {at}"))?);
+                rest = after;
+            } else {
+                let end = rest.find('{').unwrap_or(rest.len());
+                parts.push(Part::Text(rest[..end].to_owned()));
+                rest = &rest[end..];
+            }
+        }
+        let anchor = parts.iter().position(|part| matches!(part, Part::Text(text) if text.len() >= 2));
+        Ok(Self { parts, anchor })
+    }
+
+    /// The literal to look for, if the shape has one.
+    pub(super) fn keyword(&self) -> Option<&str> {
+        match self.parts.get(self.anchor?)? {
+            Part::Text(text) => Some(text),
+            Part::Run { .. } => None,
+        }
+    }
+
+    /// The range of the whole key whose anchor stands at `at`.
+    pub(super) fn around(&self, runs: &Runs, at: usize) -> Option<(usize, usize)> {
+        let anchor = self.anchor.unwrap_or(0);
+        let end = self.parts[anchor..].iter().try_fold(at, |at, part| part.forward(runs, at))?;
+        let start = self.parts[..anchor].iter().rev().try_fold(at, |at, part| part.backward(runs.text, at))?;
+        Some((start, end))
+    }
+}
+
+impl Part {
+    fn forward(&self, runs: &Runs, at: usize) -> Option<usize> {
+        match self {
+            Part::Text(text) => runs.text.get(at..)?.starts_with(text.as_bytes()).then(|| at + text.len()),
+            Part::Run { alphabet, min, max } => {
+                let end = runs.end(*alphabet, at);
+                (*min..=*max).contains(&(end - at)).then_some(end)
+            }
+        }
+    }
+
+    fn backward(&self, text: &[u8], at: usize) -> Option<usize> {
+        match self {
+            Part::Text(literal) => text[..at].ends_with(literal.as_bytes()).then(|| at - literal.len()),
+            Part::Run { alphabet, min, max } => {
+                let length = text[..at].iter().rev().take(max.saturating_add(1)).take_while(|&&byte| alphabet.holds(byte)).count();
+                (*min..=*max).contains(&length).then(|| at - length)
+            }
+        }
+    }
+}
+
+fn parse_run(run: &str) -> Option<Part> {
+    let (name, size) = run.split_once(':')?;
+    let alphabet = Alphabet::named(name)?;
+    let (min, max) = match size.split_once('-') {
+        None => (size.parse().ok()?, size.parse().ok()?),
+        Some((min, "")) => (min.parse().ok()?, usize::MAX),
+        Some((min, max)) => (min.parse().ok()?, max.parse().ok()?),
+    };
+    Some(Part::Run { alphabet, min, max })
+}

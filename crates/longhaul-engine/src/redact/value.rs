@@ -1,0 +1,195 @@
+//! Is this value a secret, or does it only stand where one would: a placeholder, a look-up, a type, a word?
+
+use super::rules::Placeholders;
+
+/// How much a name promises about the value behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    /// The value must look drawn at random.
+    Token,
+    /// The value must be more than a plain word.
+    Secret,
+    /// Any value that is not a placeholder.
+    Password,
+    /// What follows an authorization header.
+    Header,
+}
+
+/// No value is judged by more than its first bytes, so that judging is cheap however long the value is.
+const JUDGED: usize = 256;
+
+/// What a value is made of.
+struct Look {
+    length: usize,
+    digits: usize,
+    uppers: usize,
+    lowers: usize,
+    distinct: u32,
+    /// The longest run of letters and digits that has both, or of digits only.
+    core: usize,
+    /// Consonants in a row, and changes of case: words have few of either.
+    consonants: usize,
+    case_changes: usize,
+}
+
+impl Look {
+    fn at(value: &[u8]) -> Self {
+        let mut look = Look {
+            length: value.len(),
+            digits: 0,
+            uppers: 0,
+            lowers: 0,
+            distinct: 0,
+            core: 0,
+            consonants: 0,
+            case_changes: 0,
+        };
+        let (mut seen, mut run, mut run_digits, mut run_letters, mut row) = (0u128, 0, 0, 0, 0);
+        let mut last = 0;
+        for &byte in &value[..value.len().min(JUDGED)] {
+            seen |= 1 << (byte & 0x7f);
+            look.digits += usize::from(byte.is_ascii_digit());
+            look.uppers += usize::from(byte.is_ascii_uppercase());
+            look.lowers += usize::from(byte.is_ascii_lowercase());
+            look.case_changes += usize::from(last != 0 && is_case_change(last, byte));
+            if byte.is_ascii_alphanumeric() {
+                run += 1;
+                run_digits += usize::from(byte.is_ascii_digit());
+                run_letters += usize::from(byte.is_ascii_alphabetic());
+            } else {
+                (run, run_digits, run_letters) = (0, 0, 0);
+            }
+            if run_digits > 0 && (run_letters > 0 || run == run_digits) {
+                look.core = look.core.max(run);
+            }
+            let consonant = byte.is_ascii_alphabetic() && !b"aeiouyAEIOUY".contains(&byte);
+            row = if consonant { row + 1 } else { 0 };
+            look.consonants = look.consonants.max(row);
+            last = byte;
+        }
+        look.distinct = seen.count_ones();
+        look
+    }
+
+    fn letters(&self) -> usize {
+        self.uppers + self.lowers
+    }
+
+    /// Drawn at random, as far as one can tell: letters with digits among them, or letters that no word has in that order.
+    fn is_dense(&self, min: usize) -> bool {
+        let judged = self.length.min(JUDGED);
+        if judged < min || self.distinct < 5 {
+            return false;
+        }
+        let mixed = self.digits >= 2 && self.letters() >= 2 && self.core >= 8 && self.distinct >= 6;
+        let scattered =
+            judged >= 16 && self.digits >= 2 && self.uppers >= 2 && self.lowers >= 2 && self.distinct >= 10;
+        let number = self.digits == judged && judged >= 16;
+        let scrambled = judged >= 20
+            && self.letters() + self.digits >= judged - judged / 8
+            && (self.consonants >= 5 || self.case_changes >= judged / 3);
+        mixed || scattered || number || scrambled
+    }
+}
+
+fn is_case_change(a: u8, b: u8) -> bool {
+    a.is_ascii_alphabetic() && b.is_ascii_alphabetic() && a.is_ascii_lowercase() != b.is_ascii_lowercase()
+}
+
+/// How the value was written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    Quoted,
+    /// Unquoted behind the `=` of an environment assignment or in a query string: a bare word is a value there.
+    Tight,
+    /// Alone on its line behind a colon, as in YAML: a bare word is a value there too.
+    Line,
+    /// Unquoted anywhere else: a bare word is more likely code.
+    Loose,
+    /// Behind the name with only a space or a dash between: only what looks drawn at random counts.
+    Spoken,
+}
+
+/// Whether a value behind a name of this class is a secret.
+pub(super) fn is_secret(value: &[u8], class: Class, written: Written, placeholders: &Placeholders) -> bool {
+    if value.len() < 4 || is_filler(value) || placeholders.hold(value) {
+        return false;
+    }
+    let look = Look::at(value);
+    let spaced = value[..value.len().min(JUDGED)].iter().any(u8::is_ascii_whitespace);
+    if spaced || is_path(value) {
+        return false;
+    }
+    if written != Written::Quoted && is_expression(value) {
+        return false;
+    }
+    match (class, written) {
+        (Class::Header, _) => value.len() >= 8,
+        (Class::Password, Written::Spoken) => look.digits > 0 && look.letters() > 0 && value.len() >= 6,
+        (Class::Password, Written::Loose) => !is_word(value),
+        (Class::Password, _) => true,
+        (Class::Secret, Written::Spoken) => look.is_dense(14),
+        (Class::Secret, _) => value.len() >= 8 && (look.digits >= 1 && look.letters() >= 1 || look.is_dense(16)),
+        (Class::Token, Written::Spoken) => look.is_dense(14),
+        (Class::Token, _) => look.is_dense(12),
+    }
+}
+
+/// Whether it looks drawn at random and is at least this long: for values that no name vouches for.
+pub(super) fn is_dense(value: &[u8], min: usize) -> bool {
+    !is_filler(value) && Look::at(value).is_dense(min)
+}
+
+/// Shannon's entropy of the first bytes, in bits a character.
+pub(super) fn entropy(value: &[u8]) -> f64 {
+    let judged = &value[..value.len().min(JUDGED)];
+    let mut counts = [0u16; 256];
+    for &byte in judged {
+        counts[byte as usize] += 1;
+    }
+    let length = judged.len() as f64;
+    counts.iter().filter(|&&count| count > 0).map(|&count| f64::from(count) / length).map(|p| -p * p.log2()).sum()
+}
+
+/// `xxxx`, `****`, `0000`, `AKIA…EXAMPLE`: what documentation writes where a key would be.
+pub(super) fn is_filler(value: &[u8]) -> bool {
+    let judged = &value[..value.len().min(JUDGED)];
+    let filler = judged.iter().filter(|byte| b"xX*#.-_0".contains(byte)).count();
+    let body = judged.iter().filter(|byte| b"xX*#0".contains(byte)).count();
+    let row = longest_row(judged);
+    value.ends_with(b"EXAMPLE")
+        || value.ends_with(b"EXAMPLEKEY")
+        || judged.windows(14).any(|window| window == b"EXAMPLEEXAMPLE")
+        || filler == judged.len()
+        || (body * 2 > judged.len() && row >= 3)
+        || row * 10 >= judged.len() * 9
+        || judged.ends_with(b"...")
+}
+
+fn longest_row(value: &[u8]) -> usize {
+    value.chunk_by(|a, b| a == b).map(<[u8]>::len).max().unwrap_or(0)
+}
+
+fn is_path(value: &[u8]) -> bool {
+    let head = &value[..value.len().min(JUDGED)];
+    [&b"/"[..], b"./", b"../", b"~/", b"http:", b"https:", b"C:"].iter().any(|start| head.starts_with(start))
+        || memchr::memmem::find(head, b"://").is_some()
+}
+
+/// Names joined by dots, and what only code has: `XSalsa20.key_length`, `var.db_password`, `a::b`.
+fn is_expression(value: &[u8]) -> bool {
+    let head = &value[..value.len().min(JUDGED)];
+    let dotted = head.contains(&b'.')
+        && head.split(|&byte| byte == b'.').all(|part| part.len() < 20 && is_identifier(part));
+    dotted || memchr::memmem::find(head, b"::").is_some() || memchr::memmem::find(head, b"->").is_some()
+}
+
+fn is_identifier(part: &[u8]) -> bool {
+    part.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
+        && part.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        && part.iter().filter(|byte| byte.is_ascii_digit()).count() <= 2
+}
+
+fn is_word(value: &[u8]) -> bool {
+    value.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-' | b'.'))
+}
