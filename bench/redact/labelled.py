@@ -13,21 +13,27 @@ SHARED = pathlib.Path(os.environ["LONGHAUL_SHARED"])
 LONGEST = 8
 
 
-def survives(value, text):
-    value = value.strip()
-    if len(value) <= LONGEST:
-        return value in text
-    return any(value[i : i + LONGEST + 1] in text for i in range(len(value) - LONGEST))
+def survives(value, text, found):
+    """The longest run of the value's own bytes that no finding covers, over every place where the value stands."""
+    data, value, longest = text.encode(), value.strip().encode(), 0
+    start = data.find(value)
+    while start >= 0:
+        run = 0
+        for at in range(start, start + len(value)):
+            run = 0 if any(f["start"] <= at < f["end"] for f in found) else run + 1
+            longest = max(longest, run)
+        start = data.find(value, start + 1)
+    return longest > LONGEST or longest == len(value)
 
 
 def is_found(row, result):
     value = (row["secret"] or "").strip()
-    return bool(result["found"]) and not (value and survives(value, result["text"]))
+    return bool(result["found"]) and not (value and survives(value, row["text"], result["found"]))
 
 
 rows = [json.loads(line) for line in gzip.open(SHARED / "secrets/labelled.jsonl.gz", "rt")]
 contested = {int(row["row"]) for row in csv.DictReader(open(HERE / "contested.csv"))}
-command = ["cargo", "run", "-q", "--release", "-p", "longhaul-engine", "--example", "redact_rows"]
+command = ["cargo", "run", "-q", *os.environ.get("PROFILE_ARGS", "--release").split(), "-p", "longhaul-engine", "--example", "redact_rows"]
 given = "".join(json.dumps({"text": row["text"]}) + "\n" for row in rows)
 answer = subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
 results = [json.loads(line) for line in answer.splitlines()]

@@ -34,10 +34,27 @@ fn is_private(label: &[u8]) -> bool {
     memmem::find(label, b"PRIVATE KEY").is_some() || memmem::find(label, b"PRIVATE SSH KEY").is_some()
 }
 
+const MATERIAL: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        table[byte] = b.is_ascii_alphanumeric() || b.is_ascii_whitespace();
+        byte += 1;
+    }
+    let others = b"+/=-\\\"',:.()_*;#>|";
+    let mut at = 0;
+    while at < others.len() {
+        table[others[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
+
 /// What stands between the two lines of a block: base64, headers, line ends plain or escaped, quotes and plus signs of
 /// source code that spells it out.
 fn is_material(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"+/=-\\\"',:.()_*;#>|".contains(&byte)
+    MATERIAL[byte as usize]
 }
 
 /// A PuTTY key file from its first line: the private lines and the MAC go, the header stays.
@@ -55,10 +72,16 @@ pub(super) fn putty_key(text: &[u8], at: usize) -> Option<(usize, usize)> {
 }
 
 /// The values under `data:` and `stringData:` of the YAML document around `at`, where `kind: Secret` stands.
-pub(super) fn kubernetes_secret(text: &[u8], at: usize, rules: &Standard, mut found: impl FnMut(usize, usize)) {
+/// Gives back where the document ends, so that it is read once however often it says its kind.
+pub(super) fn kubernetes_secret(
+    text: &[u8],
+    at: usize,
+    rules: &Standard,
+    mut found: impl FnMut(usize, usize),
+) -> usize {
     const DOCUMENT: usize = 16 << 10;
     if text[at..].get(12).is_some_and(|byte| !byte.is_ascii_whitespace() && *byte != b'\\') {
-        return;
+        return at;
     }
     let before = &text[at.saturating_sub(DOCUMENT)..at];
     let start = at - before.len() + memmem::rfind(before, b"\n---").map_or(0, |dashes| dashes + 4);
@@ -78,6 +101,7 @@ pub(super) fn kubernetes_secret(text: &[u8], at: usize, rules: &Standard, mut fo
         }
         line_start += line.len();
     }
+    end
 }
 
 /// Where the value begins on a line of `data:`, be it behind its key or alone under a block mark.
@@ -93,6 +117,6 @@ fn secret_in_line(content: &[u8], rules: &Standard) -> Option<usize> {
         _ => return None,
     };
     let value = content.get(start..)?;
-    let stand_in = value.len() < 8 || rules.placeholders.hold(value) || value::is_filler(value);
+    let stand_in = value.len() < 10 || rules.placeholders.hold(value) || value::is_filler(value);
     (!stand_in && !value.contains(&b' ')).then_some(start)
 }

@@ -5,6 +5,7 @@
 //! need no escape in JSON, URLs' queries or source strings, and no rule finds anything inside it.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher};
 
 use super::SessionKey;
 
@@ -19,23 +20,42 @@ const KEPT_LAST: usize = 2;
 #[derive(Clone)]
 pub(super) enum Marks {
     Keyed(SessionKey),
-    Numbered(HashMap<[u8; 32], usize>),
+    /// Numbers by a hash of the secret, so that the secrets themselves are not kept.
+    Numbered(HashMap<(u64, u64), usize>),
 }
 
 impl Marks {
     pub(super) fn mark(&mut self, kind: &str, secret: &[u8]) -> String {
-        let identity = match self {
-            Marks::Keyed(key) => blake3::keyed_hash(key.bytes(), secret).to_hex()[..8].to_owned(),
+        let mut mark = String::with_capacity(64);
+        mark.push_str("[REDACTED:");
+        mark.push_str(kind);
+        mark.push(':');
+        if let Some((first, last)) = ends(kind, secret) {
+            mark.push_str(first);
+            mark.push_str("..");
+            mark.push_str(last);
+            mark.push(':');
+        }
+        match self {
+            Marks::Keyed(key) => mark.push_str(&blake3::keyed_hash(key.bytes(), secret).to_hex()[..8]),
             Marks::Numbered(seen) => {
                 let next = seen.len() + 1;
-                seen.entry(*blake3::hash(secret).as_bytes()).or_insert(next).to_string()
+                mark.push_str(&seen.entry(fingerprint(secret)).or_insert(next).to_string());
             }
-        };
-        match ends(kind, secret) {
-            Some((first, last)) => format!("[REDACTED:{kind}:{first}..{last}:{identity}]"),
-            None => format!("[REDACTED:{kind}:{identity}]"),
         }
+        mark.push(']');
+        mark
     }
+}
+
+fn fingerprint(secret: &[u8]) -> (u64, u64) {
+    let hash = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u8(salt);
+        hasher.write(secret);
+        hasher.finish()
+    };
+    (hash(0), hash(1))
 }
 
 /// The ends that a long secret keeps. Keys only: a password's ends are a part of the password.

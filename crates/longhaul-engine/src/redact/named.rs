@@ -43,8 +43,10 @@ pub(super) enum Place {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Separator {
-    /// `=` without space before it, or percent-encoded.
+    /// `=` without space before it.
     Equals,
+    /// `%3D` in a URL that is itself a parameter.
+    Encoded,
     /// `=` with space, `:=`, `=>`.
     Assign,
     Colon,
@@ -56,34 +58,54 @@ enum Separator {
     Dash,
 }
 
-/// The value that the name ending at this hit gives away, if it is a secret.
+/// The value that the name ending at this hit gives away, if it is a secret. What is cheap to refuse is refused first.
 pub(super) fn value_at(runs: &Runs, hit: Hit, rules: &Standard) -> Option<Named> {
     let text = runs.text;
     let name_end = name_end(text, hit)?;
-    let (separator, at) = separator(text, name_end)?;
-    let (start, end, quoted) = value_range(runs, at, separator)?;
-    let (start, end) = without_scheme(text, start, end, &rules.names, hit.class);
-    let name_start = name_start(text, hit.start);
-    let name = Name { text: &text[name_start..name_end], before: &text[..name_start] };
     if hit.whole && !starts_word(text, hit.start) {
         return None;
     }
+    let (separator, at) = separator(text, name_end)?;
+    let (start, end, quoted) = value_range(runs, at, separator)?;
+    let (start, end) = without_scheme(runs, start, end, &rules.names, hit.class);
+    let value = &text[start..end];
+    if !quoted && is_no_value(text, value, end, separator) {
+        return None;
+    }
+    let loosest = if matches!(separator, Separator::Space | Separator::Dash) { Written::Spoken } else { Written::Tight };
+    if !value::fits(value, hit.class.max(Class::Secret), loosest) {
+        return None;
+    }
+    let name_start = name_start(text, hit.start);
+    let name = Name { text: &text[name_start..name_end], before: &text[..name_start] };
     let class = name.class(hit, &text[hit.start..hit.end], &rules.names)?;
     let place = name.place(text, separator, end, &rules.names);
     let written = written(text, &name, separator, end, quoted, place);
-    if matches!(separator, Separator::Space) && !speaks(class, &text[hit.start..hit.end], place) {
-        return None;
-    }
-    if separator == Separator::Tag && name.before.last() != Some(&b'<') {
-        return None;
-    }
-    let value = &text[start..end];
-    let followed_by_call = !quoted && matches!(text.get(end), Some(b'(' | b'[' | b'{'));
-    let broken_json = !quoted && name.is_quoted() && !value.iter().any(u8::is_ascii_alphabetic);
-    if followed_by_call || broken_json || name.text.eq_ignore_ascii_case(value) {
+    let broken_json = !quoted && name.is_quoted() && !value.iter().take(64).any(u8::is_ascii_alphabetic);
+    let misplaced = class == Class::Query && place != Place::Query;
+    let not_a_tag = separator == Separator::Tag && name.before.last() != Some(&b'<');
+    if broken_json || misplaced || not_a_tag || name.text.eq_ignore_ascii_case(value.strip_suffix(b"=").unwrap_or(value)) {
         return None;
     }
     value::is_secret(value, class, written, &rules.placeholders).then_some(Named { start, end, class, place })
+}
+
+/// A call, a name and its value, the next words of a dashed name, or text that was cut short: no value of the name before it.
+fn is_no_value(text: &[u8], value: &[u8], end: usize, separator: Separator) -> bool {
+    let word = |most| value.iter().take(most).take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_').count();
+    let followed_by_call = matches!(text.get(end), Some(b'(' | b'[' | b'{'));
+    let elided = text[end..].starts_with(b"...");
+    let goes_on = match separator {
+        Separator::Dash => {
+            let length = word(16);
+            length < 16 && value.get(length).is_some_and(|byte| matches!(byte, b'-' | b'=' | b'.'))
+        }
+        _ => {
+            let length = word(NAME);
+            value.get(length) == Some(&b'=') && value.get(length + 1).is_some_and(|byte| *byte != b'=')
+        }
+    };
+    followed_by_call || elided || goes_on
 }
 
 /// The secret in the value of a JSON field with this name.
@@ -100,20 +122,19 @@ pub(super) fn field(name: &[u8], value: &[u8], rules: &Standard) -> Option<(usiz
         return None;
     }
     let class = Name { text: name, before: b"" }.class(hit, &name[hit.start..hit.end], &rules.names)?;
-    let (start, end) = without_scheme(value, 0, value.len(), &rules.names, class);
+    let (start, end) = without_scheme(&Runs::over(value), 0, value.len(), &rules.names, class);
     value::is_secret(&value[start..end], class, Written::Quoted, &rules.placeholders).then_some((start, end, class))
 }
 
 /// Where the name ends: after a number or one of the few words that may follow. Anything else makes it another name.
 fn name_end(text: &[u8], hit: Hit) -> Option<usize> {
-    const TAILS: [&[u8]; 8] = [b"_value", b"Value", b"_id", b"Id", b"ID", b"_ID", b"_base64", b"s"];
+    const TAILS: [&[u8]; 7] = [b"_value", b"Value", b"_id", b"Id", b"ID", b"_ID", b"_base64"];
     let rest = &text[hit.end..text.len().min(hit.end + 16)];
     let mut end = hit.end;
     if let Some(tail) = TAILS.iter().find(|tail| rest.starts_with(tail)) {
         let is_id = tail.to_ascii_lowercase().ends_with(b"id");
         let access_key = is_id && ends_with_any(&text[..hit.end], &["accesskey", "access_key", "access-key", "access"]);
-        let plural = *tail == b"s" && hit.class == Class::Secret;
-        if access_key || plural || (!is_id && *tail != b"s") {
+        if access_key || !is_id {
             end += tail.len();
         }
     }
@@ -152,7 +173,7 @@ fn separator(text: &[u8], name_end: usize) -> Option<(Separator, usize)> {
         b'=' if spaced => Some((Separator::Assign, skip_blanks(text, at + 1))),
         b'=' => Some((Separator::Equals, skip_blanks(text, at + 1))),
         b':' => colon(text, at),
-        b'%' if rest.len() > 2 && rest[..3].eq_ignore_ascii_case(b"%3d") => Some((Separator::Equals, at + 3)),
+        b'%' if rest.len() > 2 && rest[..3].eq_ignore_ascii_case(b"%3d") => Some((Separator::Encoded, at + 3)),
         b'%' if rest.len() > 2 && rest[..3].eq_ignore_ascii_case(b"%3a") => Some((Separator::Colon, at + 3)),
         b'>' if !spaced && !quoted => Some((Separator::Tag, at + 1)),
         b',' if quoted => pair(text, at + 1),
@@ -214,23 +235,35 @@ fn value_range(runs: &Runs, at: usize, separator: Separator) -> Option<(usize, u
         let end = at + memchr::memchr(b'<', &text[at..text.len().min(at + 4096)])?;
         return Some((at, end, true));
     }
+    let at = past_line_break(text, at);
     // `b"…"`, `r'…'` and their like.
     let prefixed = text.get(at).is_some_and(u8::is_ascii_alphabetic) && matches!(text.get(at + 1), Some(b'"' | b'\''));
     let at = at + usize::from(prefixed);
     let (quoted, inner) = closing_quote(text, at);
     if quoted {
         let slashes = inner - at - 1;
-        let end = quote_end(text, inner, text[inner - 1], slashes)?;
-        return Some((inner, end, true));
+        if let Some(end) = quote_end(text, inner, text[inner - 1], slashes) {
+            return Some((inner, end, true));
+        }
+        // The text breaks off inside the value.
+        let end = runs.end(Alphabet::Bare, inner);
+        return (end == text.len()).then_some((inner, end, true));
     }
     let mut end = runs.end(Alphabet::Bare, at);
-    if separator == Separator::Equals
-        && let Some(encoded) = memchr::memmem::find(&text[at..end.min(at + 4096)], b"%26")
-    {
-        end = at + encoded;
+    if separator == Separator::Encoded {
+        end = end.min(runs.encoded_ampersand(at));
     }
     let trailing = text[at..end].iter().rev().take(3).take_while(|byte| matches!(byte, b'.' | b':' | b'?')).count();
     (end > at).then_some((at, end - trailing, false))
+}
+
+/// Formatters put a long string on the line after its name.
+fn past_line_break(text: &[u8], at: usize) -> usize {
+    if !matches!(text.get(at), Some(b'\n' | b'\r')) {
+        return at;
+    }
+    let next = at + text[at..].iter().take(SPACE).take_while(|byte| byte.is_ascii_whitespace()).count();
+    if matches!(text.get(next), Some(b'"' | b'\'')) { next } else { at }
 }
 
 /// The closing quote: on the same line, behind no more backslashes than the opening one.
@@ -251,26 +284,16 @@ fn quote_end(text: &[u8], from: usize, quote: u8, slashes: usize) -> Option<usiz
 }
 
 /// `Bearer abc` is the scheme and the secret; the scheme stays. A quoted header value ends at its first space.
-fn without_scheme(text: &[u8], start: usize, end: usize, names: &Names, class: Class) -> (usize, usize) {
-    let word_end = start + text[start..].iter().take(NAME).take_while(|byte| !byte.is_ascii_whitespace()).count();
+fn without_scheme(runs: &Runs, start: usize, end: usize, names: &Names, class: Class) -> (usize, usize) {
+    let text = runs.text;
+    let word_end = start + text[start..].iter().take(12).take_while(|byte| !byte.is_ascii_whitespace()).count();
     let word = std::str::from_utf8(&text[start..word_end.min(text.len())]).unwrap_or_default();
-    let is_scheme = names.schemes.iter().any(|scheme| scheme.eq_ignore_ascii_case(word));
+    let is_scheme = word.len() < 12 && names.schemes.iter().any(|scheme| scheme.eq_ignore_ascii_case(word));
     if !is_scheme || class == Class::Password {
         return (start, end);
     }
     let start = skip_blanks(text, word_end);
-    let bare = text[start..].iter().take_while(|&&byte| Alphabet::Bare.holds(byte)).count();
-    (start, start + bare)
-}
-
-/// Behind a space only a word that shouts, or one that means nothing but a secret, names the word after it.
-fn speaks(class: Class, word: &[u8], place: Place) -> bool {
-    let shouted = word.iter().all(u8::is_ascii_uppercase);
-    let telling = [&b"token"[..], b"secret", b"password", b"apikey", b"bearer"];
-    place == Place::Flag
-        || class >= Class::Secret
-        || shouted
-        || telling.iter().any(|known| known.eq_ignore_ascii_case(word))
+    (start, runs.end(Alphabet::Bare, start))
 }
 
 fn written(text: &[u8], name: &Name, separator: Separator, end: usize, quoted: bool, place: Place) -> Written {
@@ -278,7 +301,7 @@ fn written(text: &[u8], name: &Name, separator: Separator, end: usize, quoted: b
         Separator::Space if place == Place::Flag => Written::Tight,
         Separator::Space | Separator::Dash => Written::Spoken,
         _ if quoted => Written::Quoted,
-        Separator::Equals if place == Place::Query || name.is_shouted() => Written::Tight,
+        Separator::Equals | Separator::Encoded if place == Place::Query || name.is_shouted() => Written::Tight,
         Separator::Equals if text.get(end) == Some(&b';') => Written::Tight,
         Separator::Colon if name.starts_line() && ends_line(text, end) => Written::Line,
         _ => Written::Loose,
@@ -298,10 +321,8 @@ impl Name<'_> {
     /// The class of the name with the words before its last one, or nothing where they make it harmless.
     fn class(&self, hit: Hit, word: &[u8], names: &Names) -> Option<Class> {
         let head = &self.text[..self.text.len().min(NAME)];
-        let mut words = words_of(head).peekable();
-        let first_is_last = words.peek().is_some_and(|first| first.len() >= word.len()) && words_of(head).count() == 1;
         if hit.class == Class::Password {
-            return (!words.any(|part| matches(&["forgot", "reset", "show", "hide"], part))).then_some(Class::Password);
+            return (!words_of(head).any(|part| matches(&["forgot", "reset", "show", "hide"], part))).then_some(Class::Password);
         }
         if words_of(head).any(|part| names.harmless.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(part))) {
             return None;
@@ -309,16 +330,28 @@ impl Name<'_> {
         if !word.eq_ignore_ascii_case(b"key") {
             return Some(hit.class);
         }
-        // A bare `key` names nothing: maps, caches and sort orders have keys.
-        let bare = first_is_last && self.text.len() <= word.len() + 2;
-        let before = words_of(head).filter(|part| !part.eq_ignore_ascii_case(b"key")).last().unwrap_or_default();
-        let strong = names.strengthens.iter().any(|known| ends_with_any(before, &[known]))
-            || names.strengthens.iter().any(|known| ends_with_any(&head[..head.len() - word.len().min(head.len())], &[known]));
-        match (bare, strong) {
-            (true, _) => None,
-            (false, true) => Some(Class::Secret),
-            (false, false) => Some(hit.class),
+        let head_only = &head[..head.len() - word.len().min(head.len())];
+        let strong = |before: &[u8]| names.strengthens.iter().any(|known| ends_with_any(before, &[known]));
+        let own_word = words_of(head).count() == 1 && head.len() <= word.len() + 2;
+        if !own_word {
+            return Some(if strong(without_joiner(head_only)) { Class::Secret } else { hit.class });
         }
+        // A bare `key` names nothing by itself: maps, caches and sort orders have keys. The word before it may.
+        let before = self.word_before();
+        let says_nothing = before.is_empty()
+            || names.filling.iter().chain(&names.harmless).any(|known| known.as_bytes().eq_ignore_ascii_case(before));
+        match says_nothing {
+            true => None,
+            false if strong(before) => Some(Class::Secret),
+            false => Some(hit.class),
+        }
+    }
+
+    /// The word that stands before the name, one space away.
+    fn word_before(&self) -> &[u8] {
+        let Some(rest) = self.before.strip_suffix(b" ") else { return b"" };
+        let length = rest.iter().rev().take(24).take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+        &rest[rest.len() - length..]
     }
 
     fn place(&self, text: &[u8], separator: Separator, end: usize, names: &Names) -> Place {
@@ -327,9 +360,9 @@ impl Name<'_> {
         let encoded = self.before.len() >= 3
             && [&b"%3f"[..], b"%26"].iter().any(|mark| self.before[self.before.len() - 3..].eq_ignore_ascii_case(mark));
         let in_query = matches!(self.before.last(), Some(b'?' | b'&')) || encoded;
-        let form = separator == Separator::Equals && matches!(text.get(end), Some(b'&'));
+        let form = separator == Separator::Encoded || matches!(text.get(end), Some(b'&'));
         match separator {
-            Separator::Equals if in_query || form => Place::Query,
+            Separator::Equals | Separator::Encoded if in_query || form => Place::Query,
             Separator::Colon | Separator::Space if header => Place::Header,
             _ if self.text.starts_with(b"--") || (self.text.starts_with(b"-") && self.before.ends_with(b" ")) => Place::Flag,
             Separator::Colon | Separator::Pair | Separator::Tag => Place::Field,
@@ -356,6 +389,12 @@ impl Name<'_> {
 
 fn matches(known: &[&str], word: &[u8]) -> bool {
     known.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(word))
+}
+
+/// `api_` without what joins it to the next word.
+fn without_joiner(head: &[u8]) -> &[u8] {
+    let joiners = head.iter().rev().take_while(|byte| matches!(byte, b'_' | b'-' | b'.')).count();
+    &head[..head.len() - joiners]
 }
 
 /// The words of a name: `dbPassword`, `DB_PASSWORD` and `db-password` all have two.

@@ -126,16 +126,20 @@ impl Rules {
 }
 
 /// What a named value is called in its mark.
-pub(super) const NAMED_KINDS: [(Class, &str, &str); 4] = [
+pub(super) const NAMED_KINDS: [(Class, &str, &str); 5] = [
     (Class::Password, "password", "the value behind a name that ends in password, passwd, passphrase, pwd or pass"),
     (Class::Secret, "secret", "the value behind a name that ends in secret, api key, access key, credentials or bearer"),
     (Class::Token, "token", "a random-looking value behind a name that ends in token, key, auth, access, login or session"),
+    (Class::Query, "signature", "a random-looking sig or signature parameter of a query"),
     (Class::Header, "authorization", "what follows an Authorization header, and cookies"),
 ];
 
-const OTHER_KINDS: [(&str, &str); 6] = [
+const OTHER_KINDS: [(&str, &str); 9] = [
     ("private-key", "PEM, OpenSSH, PGP and PuTTY private key blocks, also with escaped line ends"),
-    ("url-credentials", "user:password in a URL, databases and brokers included"),
+    ("url-credentials", "user:password in a URL, and behind -u of a curl command"),
+    ("database-url", "a URL with a password that is not of the web: databases, brokers, file servers"),
+    ("connection-string", "Name=value pairs between semicolons that hold a password or an access key"),
+    ("cookie", "the random-looking values of a Cookie or Set-Cookie header"),
     ("aws-secret-key", "the 40 characters that stand beside an AWS access key id"),
     ("kubernetes-secret", "the data of a Kubernetes Secret"),
     ("discord-mention", "<@id> with 17 to 20 digits"),
@@ -216,10 +220,12 @@ struct NamesRow {
     password: Vec<String>,
     secret: Vec<String>,
     token: Vec<String>,
+    query: Vec<String>,
     header: Vec<String>,
     whole: Vec<String>,
     strengthens: Vec<String>,
     harmless: Vec<String>,
+    filling: Vec<String>,
     headers: Vec<String>,
     schemes: Vec<String>,
 }
@@ -228,6 +234,7 @@ struct NamesRow {
 pub(super) struct Names {
     pub(super) strengthens: Vec<String>,
     pub(super) harmless: Vec<String>,
+    pub(super) filling: Vec<String>,
     pub(super) headers: Vec<String>,
     pub(super) schemes: Vec<String>,
 }
@@ -246,13 +253,14 @@ pub(super) struct Placeholders {
     row: PlaceholdersRow,
 }
 
-const LITERALS: [(&str, Meaning); 6] = [
+const LITERALS: [(&str, Meaning); 7] = [
     ("://", Meaning::Url),
     ("%3A%2F%2F", Meaning::Url),
     ("-----BEGIN", Meaning::KeyBlock),
     ("PuTTY-User-Key-File-", Meaning::PuttyBlock),
     ("<@", Meaning::Mention),
     ("kind: Secret", Meaning::KubernetesSecret),
+    ("kind: secret", Meaning::KubernetesSecret),
 ];
 
 static STANDARD: LazyLock<Standard> = LazyLock::new(|| {
@@ -282,6 +290,7 @@ impl Standard {
             names: Names {
                 strengthens: file.names.strengthens,
                 harmless: file.names.harmless,
+                filling: file.names.filling,
                 headers: file.names.headers,
                 schemes: file.names.schemes,
             },
@@ -305,6 +314,7 @@ fn words(names: &NamesRow, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
         (&names.password, Class::Password),
         (&names.secret, Class::Secret),
         (&names.token, Class::Token),
+        (&names.query, Class::Query),
         (&names.header, Class::Header),
     ];
     let named = classes.into_iter().flat_map(|(words, class)| {
@@ -350,12 +360,17 @@ impl Vendor {
 }
 
 impl Placeholders {
-    /// Whether the value stands for a secret instead of being one.
+    /// Whether the value stands for a secret instead of being one: a blank, or one of the words that only describe it.
     pub(super) fn hold(&self, value: &[u8]) -> bool {
+        let whole = |value: &str| self.row.whole.iter().any(|whole| whole.eq_ignore_ascii_case(value.trim()));
+        self.is_blank(value) || std::str::from_utf8(value).is_ok_and(whole)
+    }
+
+    /// Whether the value refers to a secret that is kept elsewhere, or says that one should be filled in.
+    pub(super) fn is_blank(&self, value: &[u8]) -> bool {
         let Ok(value) = std::str::from_utf8(&value[..value.len().min(120)]) else { return false };
         let value = value.trim();
         self.is_reference(value)
-            || self.row.whole.iter().any(|whole| whole.eq_ignore_ascii_case(value))
             || value.split(|c: char| !c.is_ascii_alphabetic()).any(|word| self.is_placeholder_word(word))
     }
 
@@ -370,7 +385,8 @@ impl Placeholders {
         let variable = first == b'$'
             && bytes[1..].iter().all(|byte| byte.is_ascii_alphanumeric() || b"_{}():.-/?#".contains(byte))
             && !bytes.get(1).is_some_and(u8::is_ascii_digit);
-        let template = ["${", "$(", "{{", "#{", "<%", "%s", "%d", "[REDACTED"].iter().any(|mark| value.contains(mark));
+        let template = ["${", "$(", "{{", "#{", "<%", "[REDACTED"].iter().any(|mark| value.contains(mark))
+            || (value.len() < 12 && ["%s", "%d", "%v"].iter().any(|mark| value.contains(mark)));
         let brace = bytes.contains(&b'{') && bytes.contains(&b'}');
         wrapped
             || variable

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::named::{self, Hit, Place};
 use super::rules::{Meaning, NAMED_KINDS, Rules, Standard, Vendor};
-use super::shape::Runs;
+use super::shape::{Alphabet, Runs};
 use super::value::{self, Class};
 use super::{Content, blocks, contact, mark, url};
 
@@ -86,7 +86,7 @@ impl<'r> Scan<'_, 'r> {
     fn literals(&mut self) {
         let rules: &'r Standard = self.rules.standard;
         let text = self.runs.text;
-        let mut done = 0;
+        let (mut done, mut document_read) = (0, 0);
         for hit in rules.literals.find_iter(text).map(|hit| (hit.start(), hit.end(), hit.pattern().as_usize())) {
             let (start, end, pattern) = hit;
             if start < done {
@@ -99,7 +99,7 @@ impl<'r> Scan<'_, 'r> {
                         let Some(range) = self.vendor_key(vendor, shape, start) else { continue };
                         self.add(&vendor.kind, Rank::Vendor, range);
                         if vendor.kind == "aws-access-key"
-                            && let Some(range) = aws_secret(text, range.1)
+                            && let Some(range) = aws_secret(&self.runs, range.1)
                         {
                             self.add("aws-secret-key", Rank::Vendor, range);
                         }
@@ -107,8 +107,9 @@ impl<'r> Scan<'_, 'r> {
                         break;
                     }
                     Meaning::Url => {
-                        if let Some(range) = url::credentials(text, start, end, rules) {
-                            self.add("url-credentials", Rank::Url, range);
+                        if let Some((kind, range)) = url::credentials(text, start, end, rules) {
+                            self.add(kind, Rank::Url, range);
+                            done = range.1;
                         }
                     }
                     Meaning::KeyBlock => {
@@ -129,8 +130,11 @@ impl<'r> Scan<'_, 'r> {
                         }
                     }
                     Meaning::KubernetesSecret => {
+                        if start < document_read {
+                            continue;
+                        }
                         let found = &mut self.found;
-                        blocks::kubernetes_secret(text, start, rules, |start, end| {
+                        document_read = blocks::kubernetes_secret(text, start, rules, |start, end| {
                             found.push(Finding { start, end, rank: Rank::Block, kind: "kubernetes-secret" });
                         });
                     }
@@ -150,7 +154,7 @@ impl<'r> Scan<'_, 'r> {
 
     fn words(&mut self, content: Content) {
         let rules: &'r Standard = self.rules.standard;
-        let mut done = 0;
+        let (mut done, mut command_read) = (0, 0);
         for hit in rules.words.find_iter(self.runs.text) {
             if hit.start() < done {
                 continue;
@@ -170,6 +174,10 @@ impl<'r> Scan<'_, 'r> {
                     if !(noisy && content == Content::Code) {
                         self.add(named_kind(named.class), Rank::Named, (named.start, named.end));
                         done = named.end;
+                        if let Some(range) = url::connection_string(self.runs.text, named.start, named.end) {
+                            self.add("connection-string", Rank::User, range);
+                            done = range.1;
+                        }
                     }
                 }
                 Meaning::After { vendor } => {
@@ -180,7 +188,12 @@ impl<'r> Scan<'_, 'r> {
                     }
                 }
                 Meaning::Curl => {
-                    if let Some(range) = url::command_line(&self.runs, hit.end(), rules) {
+                    if hit.start() < command_read {
+                        continue;
+                    }
+                    let (read, range) = url::command_line(self.runs.text, hit.end(), rules);
+                    command_read = read;
+                    if let Some(range) = range {
                         self.add("url-credentials", Rank::Url, range);
                     }
                 }
@@ -193,7 +206,7 @@ impl<'r> Scan<'_, 'r> {
     fn key_after(&self, vendor: &Vendor, name_end: usize) -> Option<(usize, usize)> {
         let text = self.runs.text;
         let word = text[name_end..].iter().take(16).take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_').count();
-        let gap = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'=' | b':' | b'"' | b'\'' | b'/' | b'\\');
+        let gap = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'=' | b':' | b'"' | b'\'' | b'/' | b'-' | b'\\');
         let start = name_end + word;
         let at = start + text[start..].iter().take(12).take_while(gap).count();
         if at == start {
@@ -247,19 +260,21 @@ fn starts_clean(text: &[u8], start: usize) -> bool {
 }
 
 /// The secret that is listed beside an access key id, as consoles and CSV exports do.
-fn aws_secret(text: &[u8], id_end: usize) -> Option<(usize, usize)> {
-    let window = &text[id_end..text.len().min(id_end + 120)];
-    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    let mut at = 0;
-    for run in window.split(|byte| !is_part(byte)) {
-        let whole = at + run.len() < window.len() || id_end + window.len() == text.len();
-        let mixed = run.iter().any(u8::is_ascii_digit)
+fn aws_secret(runs: &Runs, id_end: usize) -> Option<(usize, usize)> {
+    let text = runs.text;
+    let limit = text.len().min(id_end + 64);
+    let mut at = id_end;
+    while at < limit {
+        let end = runs.end(Alphabet::Base64, at);
+        let run = &text[at..end];
+        let mixed = run.len() == 40
+            && run.iter().any(u8::is_ascii_digit)
             && run.iter().any(u8::is_ascii_uppercase)
             && run.iter().any(u8::is_ascii_lowercase);
-        if run.len() == 40 && whole && mixed && !value::is_filler(run) {
-            return Some((id_end + at, id_end + at + 40));
+        if mixed && !value::is_filler(run) {
+            return Some((at, end));
         }
-        at += run.len() + 1;
+        at = end + 1;
     }
     None
 }

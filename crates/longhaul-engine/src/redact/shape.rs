@@ -107,11 +107,24 @@ impl Alphabet {
 pub(super) struct Runs<'t> {
     pub(super) text: &'t [u8],
     known: [[Cell<(usize, usize)>; 2]; 15],
+    /// From where `%26` was looked for, and where it is.
+    ampersand: Cell<(usize, usize)>,
 }
 
 impl<'t> Runs<'t> {
     pub(super) fn over(text: &'t [u8]) -> Self {
-        Self { text, known: Default::default() }
+        Self { text, known: Default::default(), ampersand: Cell::new((1, 0)) }
+    }
+
+    /// The next percent-encoded `&` from `start`, or the end of the text.
+    pub(super) fn encoded_ampersand(&self, start: usize) -> usize {
+        let (from, found) = self.ampersand.get();
+        if from <= start && start <= found {
+            return found;
+        }
+        let found = memchr::memmem::find(&self.text[start..], b"%26").map_or(self.text.len(), |at| start + at);
+        self.ampersand.set((start, found));
+        found
     }
 
     /// Where the run of `alphabet` that holds `start` ends; `start` itself if there is none.

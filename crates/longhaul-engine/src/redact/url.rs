@@ -7,25 +7,45 @@ use super::value;
 /// An authority is not longer than this.
 const AUTHORITY: usize = 1024;
 
-/// The credentials of the URL whose `://` ends at `at`. Databases and brokers keep the user's name, which is seldom secret
-/// and tells who connects; on the web either half may be the token, so both go.
-pub(super) fn credentials(text: &[u8], scheme_end: usize, at: usize, rules: &Standard) -> Option<(usize, usize)> {
-    let authority = authority(&text[at..text.len().min(at + AUTHORITY)]);
+/// The credentials of the URL whose `://` ends at `at`, and their kind. On the web the user's name goes too, since either half
+/// may be the token; the address of a database or a broker goes as a whole.
+pub(super) fn credentials(
+    text: &[u8],
+    scheme_end: usize,
+    at: usize,
+    rules: &Standard,
+) -> Option<(&'static str, (usize, usize))> {
+    let rest = &text[at..text.len().min(at + AUTHORITY)];
+    let authority = authority(rest);
     let info = &authority[..memchr::memrchr(b'@', authority)?];
+    let web = text[..scheme_end].ends_with(b"http") || text[..scheme_end].ends_with(b"https");
     let encoded = memchr::memmem::find(info, b"%3A").filter(|_| !info.contains(&b':'));
-    let (colon, after) = match (memchr::memchr(b':', info), encoded) {
-        (Some(colon), _) => (colon, colon + 1),
-        (None, Some(colon)) => (colon, colon + 3),
-        (None, None) => return value::is_dense(info, 20).then_some((at, at + info.len())),
+    let password = match (memchr::memchr(b':', info), encoded) {
+        (Some(colon), _) => &info[colon + 1..],
+        (None, Some(colon)) => &info[colon + 3..],
+        (None, None) => return value::is_dense(info, 20).then_some(("url-credentials", (at, at + info.len()))),
     };
-    let (user, password) = (&info[..colon], &info[after..]);
-    let pair = format!("{}:{}", String::from_utf8_lossy(user), String::from_utf8_lossy(password));
-    if password.is_empty() || is_stand_in(password, rules) || rules.placeholders.hold_pair(&pair) {
+    let local = [&b"localhost"[..], b"127.0.0.1", b"0.0.0.0"].iter().any(|host| authority[info.len() + 1..].starts_with(host));
+    let documented = std::str::from_utf8(info).is_ok_and(|pair| rules.placeholders.hold_pair(pair))
+        || info.strip_suffix(password).and_then(|user| user.strip_suffix(b":")) == Some(password);
+    let reference = value::is_filler(password) && password.len() > 1 || rules.placeholders.is_blank(password);
+    if password.is_empty() || reference || (documented && local) {
         return None;
     }
-    let web = text[..scheme_end].ends_with(b"http") || text[..scheme_end].ends_with(b"https");
-    let start = if web { at } else { at + after };
-    Some((start, at + info.len()))
+    if web {
+        return Some(("url-credentials", (at, at + info.len())));
+    }
+    let scheme = text[..scheme_end].iter().rev().take(24).take_while(|byte| is_scheme(**byte)).count();
+    let length = rest.iter().position(|&byte| ends_url(byte)).unwrap_or(rest.len());
+    Some(("database-url", (scheme_end - scheme, at + length)))
+}
+
+fn is_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
+}
+
+fn ends_url(byte: u8) -> bool {
+    byte <= b' ' || matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>' | b')' | b'}' | b',')
 }
 
 fn is_stand_in(password: &[u8], rules: &Standard) -> bool {
@@ -37,16 +57,25 @@ fn authority(rest: &[u8]) -> &[u8] {
     &rest[..rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())]
 }
 
-/// `-u user:password` and `--user user:password` behind `curl`, from the end of that word on its command.
-pub(super) fn command_line(runs: &Runs, curl_end: usize, rules: &Standard) -> Option<(usize, usize)> {
-    let text = runs.text;
+/// The `-u user:password` or `--user user:password` of the `curl` whose name ends at `curl_end`. Gives back the place up to
+/// which the command was read, and the pair if it is a secret.
+pub(super) fn command_line(text: &[u8], curl_end: usize, rules: &Standard) -> (usize, Option<(usize, usize)>) {
     let command = &text[curl_end..text.len().min(curl_end + 512)];
-    let flag = [&b" -u "[..], b" --user ", b" -u\"", b" -u'"]
-        .iter()
-        .filter_map(|flag| memchr::memmem::find(command, flag).map(|at| at + flag.trim_ascii_end().len()))
-        .min()?;
-    let mut start = curl_end + flag;
-    while matches!(text.get(start), Some(b' ')) {
+    let flag = memchr::memchr_iter(b'-', command).find_map(|dash| {
+        let spaced = dash > 0 && command[dash - 1].is_ascii_whitespace();
+        let flag = [&b"--user"[..], b"-u"].into_iter().find(|flag| command[dash..].starts_with(flag))?;
+        let ends = command.get(dash + flag.len()).is_some_and(|byte| matches!(byte, b' ' | b'=' | b'"' | b'\''));
+        (spaced && ends).then_some(dash + flag.len())
+    });
+    match flag {
+        Some(flag) => (curl_end + flag, user_and_password(text, curl_end + flag, rules)),
+        None => (curl_end + command.len(), None),
+    }
+}
+
+fn user_and_password(text: &[u8], flag_end: usize, rules: &Standard) -> Option<(usize, usize)> {
+    let mut start = flag_end;
+    while matches!(text.get(start), Some(b' ' | b'=')) {
         start += 1;
     }
     let quote = text.get(start).copied().filter(|byte| matches!(byte, b'"' | b'\''));
@@ -89,4 +118,32 @@ pub(super) fn cookies(runs: &Runs, header_end: usize, mut found: impl FnMut(usiz
             return;
         }
     }
+}
+
+/// The whole of a `Name=value;Name=value` list around a secret value, if it is a connection string: it tells where the
+/// secret opens, and with what name.
+pub(super) fn connection_string(text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
+    const LONGEST: usize = 1024;
+    const SAYS_WHERE: [&str; 9] =
+        ["server", "data source", "host", "hostname", "endpoint", "accountname", "driver", "provider", "azconfig.io"];
+    let ends = |byte: &u8| matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b'\n' | b'\r' | b'\\' | b'{' | b'}');
+    if text.get(end) != Some(&b';') && !text[start.saturating_sub(64)..start].contains(&b';') {
+        return None;
+    }
+    let left = text[..start].iter().rev().take(LONGEST).take_while(|byte| !ends(byte)).count();
+    let right = text[end..].iter().take(LONGEST).take_while(|byte| !ends(byte)).count();
+    let line = &text[start - left..end + right];
+    // `STORAGE=Protocol=https;…` is a name and the list behind it.
+    let first = &line[..memchr::memchr(b';', line)?];
+    let mut equals = memchr::memchr_iter(b'=', first);
+    let skipped = match (equals.next(), equals.next()) {
+        (Some(name), Some(_)) => name + 1,
+        _ => 0,
+    };
+    let list = line[skipped..].trim_ascii();
+    let lower = String::from_utf8_lossy(list).to_ascii_lowercase();
+    let pairs = lower.split(';').filter(|pair| pair.contains('=')).count();
+    let says_where = lower.split(';').any(|pair| SAYS_WHERE.iter().any(|word| pair.trim_start().starts_with(word) || pair.ends_with(word)));
+    let from = start - left + skipped + (line[skipped..].len() - line[skipped..].trim_ascii_start().len());
+    (pairs >= 2 && says_where && from <= start).then_some((from, from + list.len()))
 }

@@ -5,6 +5,8 @@ use super::rules::Placeholders;
 /// How much a name promises about the value behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
+    /// As a token, but only in the query of a URL.
+    Query,
     /// The value must look drawn at random.
     Token,
     /// The value must be more than a plain word.
@@ -25,8 +27,10 @@ struct Look {
     uppers: usize,
     lowers: usize,
     distinct: u32,
-    /// The longest run of letters and digits that has both, or of digits only.
+    /// The longest run of letters and digits that has both.
     core: usize,
+    /// Nothing but hexadecimal digits and dashes.
+    hex: bool,
     /// Consonants in a row, and changes of case: words have few of either.
     consonants: usize,
     case_changes: usize,
@@ -41,6 +45,7 @@ impl Look {
             lowers: 0,
             distinct: 0,
             core: 0,
+            hex: true,
             consonants: 0,
             case_changes: 0,
         };
@@ -59,7 +64,8 @@ impl Look {
             } else {
                 (run, run_digits, run_letters) = (0, 0, 0);
             }
-            if run_digits > 0 && (run_letters > 0 || run == run_digits) {
+            look.hex &= byte.is_ascii_hexdigit() || byte == b'-';
+            if run_digits > 0 && run_letters > 0 {
                 look.core = look.core.max(run);
             }
             let consonant = byte.is_ascii_alphabetic() && !b"aeiouyAEIOUY".contains(&byte);
@@ -81,14 +87,17 @@ impl Look {
         if judged < min || self.distinct < 5 {
             return false;
         }
-        let mixed = self.digits >= 2 && self.letters() >= 2 && self.core >= 8 && self.distinct >= 6;
+        let several = self.digits >= 2 || (self.digits >= 1 && self.case_changes >= 2);
+        let mixed = several && self.letters() >= 2 && self.core >= 8 && (self.distinct >= 6 || judged >= 24);
         let scattered =
             judged >= 16 && self.digits >= 2 && self.uppers >= 2 && self.lowers >= 2 && self.distinct >= 10;
         let number = self.digits == judged && judged >= 16;
         let scrambled = judged >= 20
             && self.letters() + self.digits >= judged - judged / 8
             && (self.consonants >= 5 || self.case_changes >= judged / 3);
-        mixed || scattered || number || scrambled
+        let hash = self.hex && judged >= 24;
+        let grouped = judged >= 24 && self.digits >= 8 && self.letters() >= 8;
+        mixed || scattered || number || scrambled || hash || grouped
     }
 }
 
@@ -110,28 +119,39 @@ pub(super) enum Written {
     Spoken,
 }
 
-/// Whether a value behind a name of this class is a secret.
+/// Whether a value behind a name of this class is a secret. The cheap tests come first: most values fail one of them.
 pub(super) fn is_secret(value: &[u8], class: Class, written: Written, placeholders: &Placeholders) -> bool {
-    if value.len() < 4 || is_filler(value) || placeholders.hold(value) {
+    fits(value, class, written)
+        && !value[..value.len().min(JUDGED)].iter().any(u8::is_ascii_whitespace)
+        && !is_path(value)
+        && (written == Written::Quoted || !is_expression(value))
+        && !is_filler(value)
+        && !placeholders.hold(value)
+}
+
+/// Whether the value is made of what a secret of this class is made of.
+pub(super) fn fits(value: &[u8], class: Class, written: Written) -> bool {
+    let enough = match class {
+        Class::Password => 4,
+        Class::Secret | Class::Header => 8,
+        Class::Token | Class::Query => 12,
+    };
+    if value.len() < enough {
         return false;
     }
-    let look = Look::at(value);
-    let spaced = value[..value.len().min(JUDGED)].iter().any(u8::is_ascii_whitespace);
-    if spaced || is_path(value) {
-        return false;
-    }
-    if written != Written::Quoted && is_expression(value) {
-        return false;
-    }
+    let look = || Look::at(value);
     match (class, written) {
-        (Class::Header, _) => value.len() >= 8,
-        (Class::Password, Written::Spoken) => look.digits > 0 && look.letters() > 0 && value.len() >= 6,
+        (Class::Password, Written::Spoken) => {
+            value.len() >= 6 && value.iter().take(JUDGED).any(u8::is_ascii_digit) && look().letters() > 0
+        }
         (Class::Password, Written::Loose) => !is_word(value),
-        (Class::Password, _) => true,
-        (Class::Secret, Written::Spoken) => look.is_dense(14),
-        (Class::Secret, _) => value.len() >= 8 && (look.digits >= 1 && look.letters() >= 1 || look.is_dense(16)),
-        (Class::Token, Written::Spoken) => look.is_dense(14),
-        (Class::Token, _) => look.is_dense(12),
+        (Class::Password | Class::Header, _) => true,
+        (Class::Secret | Class::Token | Class::Query, Written::Spoken) => look().is_dense(14),
+        (Class::Secret, _) => {
+            let look = look();
+            look.digits >= 1 && look.letters() >= 1 || look.is_dense(16)
+        }
+        (Class::Token | Class::Query, _) => look().is_dense(12),
     }
 }
 
@@ -164,6 +184,7 @@ pub(super) fn is_filler(value: &[u8]) -> bool {
         || (body * 2 > judged.len() && row >= 3)
         || row * 10 >= judged.len() * 9
         || judged.ends_with(b"...")
+        || [&b"####"[..], b"****"].iter().any(|masked| memchr::memmem::find(judged, masked).is_some())
 }
 
 fn longest_row(value: &[u8]) -> usize {
@@ -191,5 +212,5 @@ fn is_identifier(part: &[u8]) -> bool {
 }
 
 fn is_word(value: &[u8]) -> bool {
-    value.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-' | b'.'))
+    value.iter().take(JUDGED).all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-' | b'.'))
 }
