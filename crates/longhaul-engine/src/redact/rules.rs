@@ -339,6 +339,7 @@ fn automaton<'w>(words: impl Iterator<Item = &'w str>, case: AnyCase) -> Result<
         .ascii_case_insensitive(matches!(case, AnyCase::Yes))
         .match_kind(MatchKind::LeftmostLongest)
         .kind(Some(AhoCorasickKind::DFA))
+        .prefilter(false)
         .build(words)
         .map_err(|error| error.to_string())
 }

@@ -88,9 +88,12 @@ fn user_and_password(text: &[u8], flag_end: usize, rules: &Standard) -> Option<(
     let colon = memchr::memchr(b':', pair)?;
     let (user, password) = (&pair[..colon], &pair[colon + 1..]);
     let secret = if password.is_empty() { user } else { password };
+    if secret.len() < 4 {
+        return None;
+    }
     let written = std::str::from_utf8(pair).ok()?;
     let stand_in = is_stand_in(secret, rules) || rules.placeholders.hold(pair) || rules.placeholders.hold_pair(written);
-    (!stand_in && secret.len() >= 4).then_some((start, end))
+    (!stand_in).then_some((start, end))
 }
 
 /// The values of `a=b; c=d` behind a cookie header, each long enough or random enough to be a session.
