@@ -5,9 +5,6 @@
 """
 import json, os, pathlib, sys
 
-shared = pathlib.Path(os.environ["LONGHAUL_SHARED"])
-limit = int(sys.argv[2]) * 1_000_000 if len(sys.argv) > 2 else 1 << 60
-
 
 def strings(value, key=""):
     if isinstance(value, str):
@@ -21,10 +18,17 @@ def strings(value, key=""):
             yield from strings(inner, key)
 
 
-parts = []
-for path in sorted((shared / "corpus").glob("*.json")):
-    parts += strings(json.loads(path.read_text()))
-for path in sorted((shared / "tool-outputs").iterdir()):
-    parts.append(path.read_text(errors="replace"))
-text = "\n".join(parts).encode(errors="replace")
-pathlib.Path(sys.argv[1]).write_bytes(text[:limit].decode(errors="ignore").encode())
+def main():
+    shared = pathlib.Path(os.environ["LONGHAUL_SHARED"])
+    limit = int(sys.argv[2]) * 1_000_000 if len(sys.argv) > 2 else 1 << 60
+    parts = []
+    for path in sorted((shared / "corpus").glob("*.json")):
+        parts += strings(json.loads(path.read_text()))
+    for path in sorted((shared / "tool-outputs").iterdir()):
+        parts.append(path.read_text(errors="replace"))
+    text = "\n".join(parts).encode(errors="replace")
+    pathlib.Path(sys.argv[1]).write_bytes(text[:limit].decode(errors="ignore").encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -3,6 +3,8 @@
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
 pub mod dialect;
+pub mod models;
+pub mod policy;
 pub mod redact;
 
 pub use dialect::Dialect;

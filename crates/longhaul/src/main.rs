@@ -1,3 +1,40 @@
-//! The `longhaul` command line.
+//! The `longhaul` command line: arguments go to one function, and what it gives becomes the exit code.
 
-fn main() {}
+use std::env;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod cli;
+mod commands;
+mod config;
+mod failure;
+mod input;
+mod output;
+
+use cli::{Cli, Command};
+use config::Environment;
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let done = Cli::try_parse().map_or_else(|refused| cli::answer(&refused), |cli| run(&cli.command));
+    match done {
+        Ok(code) => code,
+        Err(failure) => {
+            output::say(&failure.to_string());
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<ExitCode, Failure> {
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    let environment: Environment = env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
+    match command {
+        Command::Config(args) => commands::config::run(args, &environment)?,
+        Command::Explain(args) => commands::explain::run(args, &environment)?,
+        Command::Completions(args) => commands::completions::run(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,489 @@
+//! What is known of each model: its window, its tokenizer, how it is cached, what its host refuses.
+//!
+//! The facts are rows of `models.toml`. A name is cut into runs of letters and runs of digits, so that prefixes, dates
+//! and the many spellings of one model do not matter, and the row with the longest pattern that occurs in it wins:
+//!
+//! ```text
+//! litellm_proxy/anthropic.claude-3-5-sonnet-20241022-v2:0
+//!                         └── claude-3-5-sonnet ──┘   facts not stated there come from `claude`, then from the default
+//! ```
+//!
+//! A fact that nobody confirmed is *assumed* and says so: see [`Model::is_assumed`].
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One model, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Model {
+    /// The name that was asked for.
+    pub name: String,
+    /// The pattern of the row that matched; none for an unknown model.
+    pub row: Option<String>,
+    /// What the rows say, with the default for what they do not.
+    pub facts: Facts,
+    /// The facts that nobody confirmed, by field name.
+    pub assumed: BTreeSet<String>,
+    /// Where the confirmed facts of the row were read.
+    pub source: Option<String>,
+    /// The month they were read.
+    pub checked: Option<String>,
+}
+
+/// The columns of the table. The default is what is assumed of a model that no row describes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, in any combination")]
+pub struct Facts {
+    /// Models that share a tokenizer and habits.
+    pub family: String,
+    /// Whose rules a request must follow.
+    pub host: String,
+    /// The context length: what a request and its reply may hold together, in tokens.
+    pub window: usize,
+    /// The most a request may hold, where the host caps it below the window.
+    pub input_limit: Option<usize>,
+    /// The longest reply, in tokens.
+    pub max_output: usize,
+    /// The vocabulary to count with: the model's own, or the nearest public one.
+    pub tokenizer: String,
+    /// What a count with `tokenizer` is multiplied by.
+    pub factor: f64,
+    /// How an image is counted.
+    pub image_rule: ImageRule,
+    /// How a prompt's prefix gets into the provider's cache.
+    pub caching: Caching,
+    /// Prefixes shorter than this many tokens are not cached (rule A31).
+    pub cache_minimum: usize,
+    /// Whether a request may end on an assistant message (rule A12).
+    pub prefill: bool,
+    /// Whether thinking is valid only behind the exact prefix it was made with (rule A25).
+    pub thinking_bound: bool,
+    /// Whether a system message may stand among the others (rules A17, M2).
+    pub system_midway: bool,
+    /// Whether every assistant message must carry its reasoning (rules X6, X8).
+    pub reasoning_back: bool,
+    /// Whether two messages of one role in a row are refused (rules X7, X10).
+    pub roles_alternate: bool,
+}
+
+/// How many tokens an image costs, by its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageRule {
+    /// Width × height / 750, after scaling down to a longest side of 1,568 pixels.
+    Area,
+    /// A base and an amount for each tile of 512 pixels, after scaling the shortest side to 768.
+    Tiles,
+    /// One token a patch of 32 pixels, up to a cap.
+    Patches,
+    /// 258 for each tile of 768 pixels.
+    LargeTiles,
+    /// The same for every image.
+    Flat,
+}
+
+/// How a prompt's prefix gets into the provider's cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Caching {
+    /// Only up to a mark in the request.
+    Marks,
+    /// By itself, for any prefix seen before.
+    Automatic,
+    /// Not at all, or nobody knows.
+    None,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Facts {
+            family: "unknown".to_owned(),
+            host: "unknown".to_owned(),
+            window: 128_000,
+            input_limit: None,
+            max_output: 8_192,
+            tokenizer: "o200k_base".to_owned(),
+            factor: 1.1,
+            image_rule: ImageRule::Flat,
+            caching: Caching::None,
+            cache_minimum: 1_024,
+            prefill: false,
+            thinking_bound: false,
+            system_midway: true,
+            reasoning_back: false,
+            roles_alternate: false,
+        }
+    }
+}
+
+impl Facts {
+    /// The most a request may hold: the window, or the host's lower cap on input.
+    #[must_use]
+    pub fn input_window(&self) -> usize {
+        self.input_limit.map_or(self.window, |limit| limit.min(self.window))
+    }
+}
+
+impl Model {
+    /// Whether nobody confirmed this fact (a field name of [`Facts`]).
+    #[must_use]
+    pub fn is_assumed(&self, fact: &str) -> bool {
+        self.assumed.contains(fact)
+    }
+
+    /// The model with facts that the user states, which are never assumed.
+    ///
+    /// # Errors
+    /// A name that is no fact, or a value that does not fit it.
+    pub fn with(mut self, stated: &Map<String, Value>) -> Result<Model, String> {
+        let mut facts = match serde_json::to_value(&self.facts) {
+            Ok(Value::Object(facts)) => facts,
+            _ => Map::new(),
+        };
+        for (fact, value) in stated {
+            facts.insert(fact.clone(), value.clone());
+            self.assumed.remove(fact);
+        }
+        self.facts = read(facts).map_err(|error| error.to_string())?;
+        Ok(self)
+    }
+}
+
+/// What is known of the model with this name.
+#[must_use]
+pub fn find(name: &str) -> Model {
+    let runs = runs(name);
+    let best = TABLE
+        .model
+        .iter()
+        .filter_map(|row| Some((row, occurrence(&row.runs, &runs)?)))
+        .max_by_key(|(row, at)| (row.runs.len(), *at));
+    let winner = best.map(|(row, _)| row);
+    let mut known = Known::default();
+    let mut family: Vec<&Row> = TABLE
+        .model
+        .iter()
+        .filter(|row| winner.is_some_and(|winner| winner.runs.starts_with(&row.runs)))
+        .collect();
+    family.sort_by_key(|row| row.runs.len());
+    for row in family {
+        known.learn(row);
+    }
+    if best.is_some_and(|(row, at)| is_another_version(&row.runs, &runs[at + row.runs.len()..])) {
+        known.assumed = Known::default().assumed;
+    }
+    let lower = name.to_lowercase();
+    if let Some(host) = TABLE.host.iter().find(|host| host.spellings.iter().any(|s| lower.contains(s))) {
+        known.facts.insert("host".to_owned(), Value::from(host.name.clone()));
+        known.assumed.remove("host");
+    }
+    Model {
+        name: name.to_owned(),
+        row: winner.map(|row| row.pattern.clone()),
+        facts: read(known.facts).unwrap_or_default(),
+        assumed: known.assumed,
+        source: winner.map(|row| row.source.clone()),
+        checked: winner.map(|row| row.checked.clone()),
+    }
+}
+
+/// Which of the user's patterns describe a model, by the rule that picks a row; the most specific comes first. The
+/// name itself is the most specific pattern there is.
+#[must_use]
+pub fn matching<'p>(patterns: impl IntoIterator<Item = &'p str>, name: &str) -> Vec<&'p str> {
+    let in_name = runs(name);
+    let mut matching: Vec<_> = patterns
+        .into_iter()
+        .filter_map(|pattern| {
+            let runs = runs(pattern);
+            let exact = pattern == name;
+            let at = if exact { 0 } else { occurrence(&runs, &in_name)? };
+            Some((exact, runs.len(), at, pattern))
+        })
+        .collect();
+    matching.sort_unstable();
+    matching.into_iter().rev().map(|(.., pattern)| pattern).collect()
+}
+
+/// The rows read so far, with which of their facts nobody confirmed.
+struct Known {
+    facts: Map<String, Value>,
+    assumed: BTreeSet<String>,
+}
+
+impl Default for Known {
+    /// Before any row is read everything is assumed, except that there is no limit which nobody spoke of.
+    fn default() -> Self {
+        let mut assumed: BTreeSet<String> = match serde_json::to_value(Facts::default()) {
+            Ok(Value::Object(facts)) => facts.into_iter().map(|(fact, _)| fact).collect(),
+            _ => BTreeSet::new(),
+        };
+        assumed.remove("input_limit");
+        Known { facts: Map::new(), assumed }
+    }
+}
+
+impl Known {
+    fn learn(&mut self, row: &Row) {
+        for (fact, value) in &row.facts {
+            self.facts.insert(fact.clone(), value.clone());
+            self.assumed.remove(fact);
+        }
+        self.assumed.extend(row.assumed.iter().cloned());
+    }
+}
+
+fn read(facts: Map<String, Value>) -> Result<Facts, serde_json::Error> {
+    serde_json::from_value(Value::Object(facts))
+}
+
+#[derive(Deserialize, Default)]
+struct Table {
+    model: Vec<Row>,
+    host: Vec<Host>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    #[serde(rename = "match")]
+    pattern: String,
+    #[serde(skip)]
+    runs: Vec<String>,
+    source: String,
+    checked: String,
+    #[serde(default)]
+    assumed: BTreeSet<String>,
+    #[serde(flatten)]
+    facts: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct Host {
+    name: String,
+    spellings: Vec<String>,
+}
+
+/// The file is part of the program and a test reads every row of it; were it broken all the same, every model would be
+/// unknown, which is a state that users can work with.
+static TABLE: LazyLock<Table> = LazyLock::new(|| parse(include_str!("models.toml")).unwrap_or_default());
+
+fn parse(text: &str) -> Result<Table, toml::de::Error> {
+    let mut table: Table = toml::from_str(text)?;
+    for row in &mut table.model {
+        row.runs = runs(&row.pattern);
+    }
+    Ok(table)
+}
+
+/// A name as runs of letters and runs of digits, in lower case: `gpt-4.1` is `gpt 4 1`, and so is `GPT_4-1`. A remark
+/// after a space is not part of the name.
+fn runs(name: &str) -> Vec<String> {
+    let name = name.split_whitespace().next().unwrap_or_default().to_lowercase();
+    let mut runs: Vec<String> = Vec::new();
+    let mut last = None;
+    for c in name.chars() {
+        let kind = c.is_alphanumeric().then_some(c.is_numeric());
+        match (kind, runs.last_mut()) {
+            (Some(_), Some(run)) if kind == last => run.push(c),
+            (Some(_), _) => runs.push(c.to_string()),
+            (None, _) => {}
+        }
+        last = kind;
+    }
+    runs
+}
+
+/// Whether a name goes on, after a pattern that ends in a version, with a further part of the version: `gpt 5` says
+/// little of `gpt 5 9`. A zero is no other version, four digits or more are a date, and `8 b` is a size.
+fn is_another_version(pattern: &[String], rest: &[String]) -> bool {
+    let is_number = |run: &String| run.starts_with(char::is_numeric);
+    match rest {
+        [next, after @ ..] => {
+            pattern.last().is_some_and(is_number)
+                && is_number(next)
+                && next.len() <= 2
+                && next != "0"
+                && after.first().is_none_or(|unit| unit != "b")
+        }
+        [] => false,
+    }
+}
+
+/// Where the pattern occurs in the name; of several places the last, because vendors stand in front of models.
+fn occurrence(pattern: &[String], name: &[String]) -> Option<usize> {
+    if pattern.is_empty() {
+        return None;
+    }
+    name.windows(pattern.len()).rposition(|window| window == pattern)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(cases: &[(&str, &str)]) {
+        for (name, row) in cases {
+            assert_eq!(find(name).row.as_deref().unwrap_or("none"), *row, "{name}");
+        }
+    }
+
+    #[test]
+    fn prefixes_dates_and_spellings_do_not_matter() {
+        check(&[
+            ("anthropic/claude-sonnet-4.6", "claude-sonnet-4-6"),
+            ("litellm_proxy/anthropic.claude-3-5-sonnet-20241022-v2:0", "claude-3-5-sonnet"),
+            ("litellm_proxy/claude-3-5-sonnet-20241022", "claude-3-5-sonnet"),
+            ("claude-3.5-sonnet-20240620", "claude-3-5-sonnet"),
+            ("us.anthropic.claude-opus-4-1-20250805-v1:0", "claude-opus-4-1"),
+            ("anthropic:claude-haiku-4-5-20251001", "claude-haiku-4-5"),
+            ("claude-opus-4-5", "claude-opus-4-5"),
+            ("claude-opus-4-5@20251101", "claude-opus-4-5"),
+            ("claude-opus-4-8@bedrock", "claude-opus-4-8"),
+            ("claude-sonnet-4.5 (see environment_details)", "claude-sonnet-4-5"),
+            ("claude-sonnet-4-0", "claude-sonnet-4"),
+            ("claude-sonnet-4-20250514", "claude-sonnet-4"),
+            ("claude-3-5-haiku-latest", "claude-3-5-haiku"),
+            ("Claude Opus", "claude"),
+            ("claude-fable-5-1", "claude-fable-5-1"),
+            ("openai/gpt-5.5", "gpt-5-5"),
+            ("gpt-5-5-2026-04-23", "gpt-5-5"),
+            ("gpt-5-2025-08-07", "gpt-5"),
+            ("gpt-4.1-mini-2025-04-14", "gpt-4-1-mini"),
+            ("gpt-4-1106-preview", "gpt-4-1106"),
+            ("gpt-4-0613", "gpt-4"),
+            ("gpt-5.6-sol", "gpt-5-6"),
+            ("gpt-5.3-codex", "gpt-5-3"),
+            ("chatgpt-4o-latest", "chatgpt-4o"),
+            ("openai-responses:o4-mini", "o4"),
+            ("codex (2025-08)", "codex"),
+            ("deepseek/deepseek-chat", "deepseek-chat"),
+            ("deepseek/deepseek-r1-distill-llama-70b:free", "deepseek-r1"),
+            ("deepseek.v3-v1:0", "deepseek-v3"),
+            ("x-ai/grok-3", "grok-3"),
+            ("google/gemini-2.5-flash", "gemini-2-5"),
+            ("qwen2.5-coder:32b", "qwen-2-5"),
+            ("Qwen/Qwen3-Coder-480B-A35B-Instruct", "qwen-3-coder"),
+            ("moonshotai/Kimi-K2-Thinking", "kimi-k-2-thinking"),
+            ("MiniMax-M2", "minimax-m-2"),
+            ("z-ai/glm-4.6:exacto", "glm-4-6"),
+            ("groq/llama-3.3-70b-versatile", "llama-3-3"),
+            ("mistral/codestral-2508", "codestral"),
+        ]);
+    }
+
+    #[test]
+    fn an_unknown_model_is_assumed_in_every_fact() {
+        check(&[
+            ("unknown", "none"),
+            ("", "none"),
+            ("my-finetune", "none"),
+            ("日本語", "none"),
+            ("claudette", "none"),
+        ]);
+        let model = find("unknown");
+        assert_eq!(model.facts, Facts::default());
+        let facts = serde_json::to_value(&model.facts).unwrap();
+        let mut facts = facts.as_object().unwrap().keys().filter(|fact| *fact != "input_limit");
+        assert!(facts.all(|fact| model.is_assumed(fact)));
+    }
+
+    #[test]
+    fn a_row_inherits_what_it_does_not_state_and_a_new_member_of_a_family_is_assumed() {
+        let known = find("claude-opus-4-5");
+        assert_eq!((known.facts.window, known.facts.cache_minimum), (200_000, 4_096));
+        assert_eq!(known.facts.family, "claude");
+        assert!(!known.is_assumed("window") && known.is_assumed("factor"));
+        let new = find("claude-opus-9");
+        assert_eq!(new.facts.caching, Caching::Marks);
+        assert!(new.is_assumed("window") && !new.is_assumed("caching"));
+    }
+
+    #[test]
+    fn a_row_vouches_for_its_own_version_only() {
+        for name in
+            ["claude-sonnet-4-0", "gpt-5-2025-08-07", "gpt-4-0613", "llama-3.3-70b", "grok-4-0709", "o3-mini"]
+        {
+            assert!(!find(name).is_assumed("window"), "{name}");
+        }
+        for (name, row) in
+            [("claude-opus-4-9", "claude-opus-4"), ("gpt-5.12", "gpt-5"), ("minimax-m2.5", "minimax-m-2")]
+        {
+            let model = find(name);
+            assert_eq!(model.row.as_deref(), Some(row));
+            assert!(model.is_assumed("window") && model.is_assumed("family"), "{name}");
+        }
+        assert!(
+            find("claude-sonnet-6").facts.thinking_bound
+                && find("claude-sonnet-6").is_assumed("thinking_bound")
+        );
+    }
+
+    #[test]
+    fn the_rules_of_the_newest_models_are_there() {
+        let facts = |name| find(name).facts;
+        assert!(facts("claude-opus-4-5").prefill && !facts("claude-opus-4-6").prefill);
+        assert!(!facts("claude-opus-5").thinking_bound && facts("claude-opus-5-5").thinking_bound);
+        assert!(facts("claude-opus-4-8").system_midway && !facts("claude-opus-4-7").system_midway);
+        assert!(facts("deepseek-reasoner").reasoning_back && !facts("deepseek-chat").reasoning_back);
+        assert_eq!(facts("gpt-5").input_window(), 272_000);
+        assert_eq!(facts("gpt-4o").input_window(), 128_000);
+    }
+
+    #[test]
+    fn a_name_can_give_its_host_away() {
+        let host = |name| find(name).facts.host;
+        assert_eq!(host("claude-opus-5"), "anthropic");
+        assert_eq!(host("us.anthropic.claude-opus-5"), "bedrock");
+        assert_eq!(host("claude-opus-4-8@bedrock"), "bedrock");
+        assert_eq!(host("openrouter/anthropic/claude-opus-5"), "openrouter");
+        assert_eq!(host("groq/llama-3.3-70b-versatile"), "groq");
+    }
+
+    #[test]
+    fn what_the_user_states_is_never_assumed_and_must_be_a_fact() {
+        let stated = |json: &str| serde_json::from_str(json).unwrap();
+        let model = find("my-finetune").with(&stated(r#"{"window": 32000, "prefill": true}"#)).unwrap();
+        assert_eq!((model.facts.window, model.facts.prefill), (32_000, true));
+        assert!(!model.is_assumed("window") && model.is_assumed("factor"));
+        assert!(find("gpt-5").with(&stated(r#"{"windw": 1}"#)).unwrap_err().contains("windw"));
+        assert!(find("gpt-5").with(&stated(r#"{"window": "big"}"#)).unwrap_err().contains("big"));
+    }
+
+    #[test]
+    fn every_row_reads_and_is_found_by_its_own_pattern() {
+        let table = parse(include_str!("models.toml")).unwrap();
+        let facts = serde_json::to_value(Facts::default()).unwrap();
+        for row in &table.model {
+            read(row.facts.clone()).unwrap_or_else(|error| panic!("{}: {error}", row.pattern));
+            assert_eq!(find(&row.pattern).row.as_deref(), Some(row.pattern.as_str()));
+            for fact in &row.assumed {
+                assert!(facts.get(fact).is_some(), "{} assumes {fact}, which is no fact", row.pattern);
+            }
+            let found = find(&row.pattern).facts;
+            assert!(found.max_output <= found.window && found.input_window() >= 4_000, "{}", row.pattern);
+        }
+    }
+
+    #[test]
+    fn every_model_of_the_corpus_has_a_row() {
+        let Some(shared) = std::env::var_os("LONGHAUL_SHARED") else {
+            println!("skipped: LONGHAUL_SHARED is not set");
+            return;
+        };
+        let index = std::fs::read_to_string(std::path::Path::new(&shared).join("corpus/INDEX.csv")).unwrap();
+        let mut seen = 0;
+        for line in index.lines().skip(1) {
+            let Some(name) = line.split(',').nth(2) else { continue };
+            if name != "unknown" {
+                assert!(find(name).row.is_some(), "no row for {name}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 80, "only {seen} models read from the index");
+    }
+}

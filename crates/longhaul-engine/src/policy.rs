@@ -1,0 +1,425 @@
+//! From what was typed to the numbers that hold for one model.
+//!
+//! [`Config`] is what a user typed; [`Policy`] is what the rest of the engine reads: tokens, never shares, with every
+//! default and sentinel gone. Each number remembers in one sentence how it came about, so that `explain` can say it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+mod check;
+pub mod config;
+mod reasons;
+#[cfg(test)]
+mod tests;
+
+pub use check::{Invalid, Warning};
+pub use config::{CacheStrategy, CacheTtl, Config};
+pub use reasons::Derived;
+
+use check::{in_range, invalid};
+use reasons::Reasons;
+
+use crate::models::{self, Caching, Model};
+
+/// The smallest window that anything sensible can be done with.
+pub const SMALLEST_WINDOW: usize = 4_000;
+
+/// A window from which no budget needs to be made smaller.
+const ROOMY_WINDOW: usize = 40_000;
+
+/// The numbers that hold for one model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// The model, with what the user stated about it.
+    pub model: Model,
+    /// Whether anything is compacted without being asked.
+    pub enabled: bool,
+    /// The engine that compacts.
+    pub engine: String,
+    /// What a request may hold.
+    pub window: usize,
+    /// Compaction is due at this many tokens.
+    pub threshold: usize,
+    /// Pruning alone is enough if the result is at most this large.
+    pub goal: usize,
+    /// The tail's budget.
+    pub tail: usize,
+    /// How far one large message or `protect_last` may stretch the tail.
+    pub tail_ceiling: usize,
+    /// Messages kept at the head, beyond the system prompt.
+    pub protect_first: usize,
+    /// Recent messages kept, up to the tail's ceiling.
+    pub protect_last: usize,
+    /// Recent messages kept whatever their size.
+    pub protect_least: usize,
+    /// The size of a checkpoint.
+    pub checkpoint: CheckpointBudget,
+    /// The gateway steps in at this many tokens.
+    pub hygiene: usize,
+    /// But not for fewer messages than this.
+    pub hygiene_messages: usize,
+    /// Above this, everything outside the protected zone is digested to its minimum.
+    pub digest_all: usize,
+    /// Above this even then, the oldest units outside it are dropped.
+    pub drop_oldest: usize,
+    /// Results and arguments of at most this many characters are left alone.
+    pub prune_characters: usize,
+    /// How long a turn may wait for a model's summary; none: never.
+    pub max_wait: Option<Duration>,
+    /// Whether a note in the system prompt says that turns were compacted.
+    pub system_note: bool,
+    /// The engine that digests tool outputs only.
+    pub sacred: SacredBudget,
+    /// How the prefix is cached.
+    pub caching: CachePolicy,
+    reasons: Vec<Derived>,
+}
+
+/// The size of a checkpoint, in tokens: a share of what it replaces, between two bounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CheckpointBudget {
+    /// The share of the replaced tokens that is aimed at.
+    pub share: f64,
+    /// At least this many tokens,
+    pub least: usize,
+    /// at most this many,
+    pub most: usize,
+    /// and never more than this share of what it replaces.
+    pub largest_share: f64,
+    /// Below this many tokens, empty sections are left out.
+    pub terse_below: usize,
+}
+
+impl CheckpointBudget {
+    /// How many tokens the checkpoint for this many replaced tokens may have.
+    #[must_use]
+    pub fn tokens(&self, replaced: usize) -> usize {
+        let aim = share(replaced, self.share).clamp(self.least, self.most);
+        aim.min(share(replaced, self.largest_share))
+    }
+}
+
+/// The numbers of the sacred zone, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SacredBudget {
+    /// It starts here
+    pub trigger: usize,
+    /// and is content here.
+    pub target: usize,
+    /// The newest tokens that are not touched,
+    pub recent: usize,
+    /// at least, when it follows the session,
+    pub recent_least: usize,
+    /// and at most.
+    pub recent_most: usize,
+    /// Outputs of fewer tokens are left alone.
+    pub min: usize,
+    /// An output is digested to this many tokens,
+    pub digest: usize,
+    /// or to this share of its size, whichever is more.
+    pub digest_share: f64,
+}
+
+/// How the prefix is cached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CachePolicy {
+    /// By marks.
+    Marks {
+        /// How long a marked prefix is to live.
+        ttl: CacheTtl,
+        /// Where the marks go.
+        strategy: CacheStrategy,
+        /// Shorter prefixes are not marked.
+        minimum: usize,
+    },
+    /// By the provider itself.
+    Automatic,
+    /// Not, for this reason.
+    Off(&'static str),
+}
+
+impl Policy {
+    /// The numbers for this model, with what is worth a second look.
+    ///
+    /// # Errors
+    /// The first value of the configuration that cannot be used.
+    pub fn new(config: &Config, model: &Model) -> Result<(Policy, Vec<Warning>), Invalid> {
+        check::ranges(config)?;
+        let stated = Stated::find(config, &model.name);
+        let model = stated.apply(model)?;
+        let threshold = stated.threshold(config)?;
+        let warnings = check::warnings(config, &threshold);
+        let mut why = Reasons { model: &model, rows: Vec::new() };
+
+        let window = window(&mut why, &stated)?;
+        let hygiene_share = config.compression.hygiene_threshold;
+        let hygiene = why.tokens(
+            "hygiene",
+            share(window, hygiene_share),
+            &["window"],
+            format!("{} of the window (compression.hygiene_threshold)", percent(hygiene_share)),
+        );
+        let threshold = threshold.tokens(&mut why, config, window, hygiene);
+        let budgets = Budgets::new(&mut why, config, window, threshold);
+        let sacred = sacred(&mut why, config, window);
+        let caching = caching(&mut why, config);
+        let reasons = why.rows;
+
+        let compression = &config.compression;
+        let policy = Policy {
+            enabled: compression.enabled,
+            engine: config.context.engine.clone(),
+            window,
+            threshold,
+            goal: budgets.goal,
+            tail: budgets.tail,
+            tail_ceiling: budgets.tail_ceiling,
+            protect_first: compression.protect_first_n,
+            protect_last: compression.protect_last_n,
+            protect_least: 3,
+            checkpoint: budgets.checkpoint,
+            hygiene,
+            hygiene_messages: 4,
+            digest_all: budgets.digest_all,
+            drop_oldest: budgets.drop_oldest,
+            prune_characters: 200,
+            max_wait: (compression.max_wait_seconds > 0)
+                .then(|| Duration::from_secs(compression.max_wait_seconds)),
+            system_note: compression.system_note,
+            sacred,
+            caching,
+            reasons,
+            model,
+        };
+        Ok((policy, warnings))
+    }
+
+    /// Every derived number and how it came about, in the order they were derived.
+    #[must_use]
+    pub fn explain(&self) -> &[Derived] {
+        &self.reasons
+    }
+}
+
+/// What the user stated about one model, in every row that matches it: the most specific one comes first.
+struct Stated<'c>(Vec<(&'c str, &'c config::ModelOverride)>);
+
+impl<'c> Stated<'c> {
+    fn find(config: &'c Config, name: &str) -> Self {
+        let patterns = models::matching(config.models.keys().map(String::as_str), name);
+        Stated(
+            patterns.into_iter().filter_map(|pattern| Some((pattern, config.models.get(pattern)?))).collect(),
+        )
+    }
+
+    /// What the most specific row that states it says, and the key where it says so.
+    fn get<T>(&self, key: &str, field: impl Fn(&config::ModelOverride) -> Option<T>) -> Option<(T, String)> {
+        self.0.iter().find_map(|(pattern, row)| Some((field(row)?, format!("models.{pattern}.{key}"))))
+    }
+
+    fn apply(&self, model: &Model) -> Result<Model, Invalid> {
+        let mut model = model.clone();
+        for (pattern, row) in self.0.iter().rev() {
+            let mut facts = row.capabilities.clone();
+            if let Some(length) = row.context_length {
+                facts.insert("window".to_owned(), length.into());
+                facts.insert("input_limit".to_owned(), Value::Null);
+            }
+            let refused = |problem| invalid(&format!("models.{pattern}.capabilities"), problem);
+            model = model.with(&facts).map_err(refused)?;
+        }
+        Ok(model)
+    }
+
+    /// The threshold in force for the model, checked.
+    fn threshold(&self, config: &Config) -> Result<Threshold, Invalid> {
+        let general = &config.compression;
+        let (share, key) = self
+            .get("threshold", |row| row.threshold)
+            .unwrap_or_else(|| (general.threshold, "compression.threshold".to_owned()));
+        let (cap, cap_key) = self
+            .get("threshold_tokens", |row| row.threshold_tokens.map(Some))
+            .unwrap_or_else(|| (general.threshold_tokens, "compression.threshold_tokens".to_owned()));
+        in_range(&key, share, 0.0, 1.0)?;
+        if share >= general.hygiene_threshold {
+            let hygiene = general.hygiene_threshold;
+            return Err(invalid(
+                &key,
+                format!("{share} must be under compression.hygiene_threshold ({hygiene})"),
+            ));
+        }
+        if cap == Some(0) {
+            return Err(invalid(&cap_key, "0 must be at least 1, or left out".to_owned()));
+        }
+        Ok(Threshold { share, key, cap, cap_key })
+    }
+}
+
+/// The threshold in force for a model, before its window is known.
+struct Threshold {
+    share: f64,
+    key: String,
+    cap: Option<usize>,
+    cap_key: String,
+}
+
+impl Threshold {
+    fn tokens(&self, why: &mut Reasons, config: &Config, window: usize, hygiene: usize) -> usize {
+        let by_share = share(window, self.share);
+        let capped = by_share.min(self.cap.unwrap_or(by_share));
+        let floor = config.compression.threshold_floor.unwrap_or(0).min(hygiene.saturating_sub(1));
+        let mut text = format!("{} of the window ({})", percent(self.share), self.key);
+        if capped < by_share {
+            text.push_str(", capped by ");
+            text.push_str(&self.cap_key);
+        }
+        if capped < floor {
+            text.push_str(", lifted by compression.threshold_floor");
+        }
+        why.tokens("threshold", capped.max(floor), &["window"], text)
+    }
+}
+
+/// What follows from the window and the threshold.
+struct Budgets {
+    goal: usize,
+    tail: usize,
+    tail_ceiling: usize,
+    checkpoint: CheckpointBudget,
+    digest_all: usize,
+    drop_oldest: usize,
+}
+
+impl Budgets {
+    fn new(why: &mut Reasons, config: &Config, window: usize, threshold: usize) -> Self {
+        let window_only: &[&str] = &["window"];
+        let ratio = config.compression.target_ratio;
+        let goal = why.tokens(
+            "goal",
+            threshold / 2,
+            window_only,
+            "half the threshold; pruning down to it is enough",
+        );
+        let tail = share(threshold, ratio);
+        let tail =
+            why.tokens("tail", tail, window_only, format!("threshold × {ratio} (compression.target_ratio)"));
+        let ceiling = "1.5 × the tail, so that one large message stays whole";
+        let tail_ceiling = why.tokens("tail_ceiling", share(tail, 1.5), window_only, ceiling);
+
+        let most = share(window, 0.05).clamp(400, 12_000);
+        let bounds = "5 % of the window, at least 400 and at most 12,000";
+        let most = why.tokens("checkpoint_most", most, window_only, bounds);
+        let least = "2,000, or the most where that is less";
+        let least = why.tokens("checkpoint_least", most.min(2_000), window_only, least);
+        let checkpoint = CheckpointBudget { share: 0.20, least, most, largest_share: 0.25, terse_below: 600 };
+
+        let longest = why.model.facts.max_output;
+        let (room, reason) = if why.model.facts.input_limit.is_some() {
+            (0, "none needed: the host counts the reply apart from the input")
+        } else {
+            (longest.min(window / 10), "the model's longest reply, at most a tenth of the window")
+        };
+        let room = why.tokens("reply_room", room, &["window", "max_output"], reason);
+        let digest_all =
+            "90 % of the window less the reply's room; above it everything unprotected is digested";
+        let digest_all = why.tokens("digest_all", share(window - room, 0.90), window_only, digest_all);
+        let drop_oldest = "95 % of the window less the reply's room; above it the oldest units are dropped";
+        let drop_oldest = why.tokens("drop_oldest", share(window - room, 0.95), window_only, drop_oldest);
+        Budgets { goal, tail, tail_ceiling, checkpoint, digest_all, drop_oldest }
+    }
+}
+
+fn window(why: &mut Reasons, stated: &Stated) -> Result<usize, Invalid> {
+    let Model { row, facts, .. } = why.model;
+    let window = facts.input_window();
+    let typed = stated.get("context_length", |row| row.context_length).map(|(_, key)| key);
+    if window < SMALLEST_WINDOW {
+        let key = typed.unwrap_or_else(|| "models".to_owned());
+        let problem = format!("a window of {window} tokens is too small; the smallest is {SMALLEST_WINDOW}");
+        return Err(invalid(&key, problem));
+    }
+    let reason = match (typed, row, facts.input_limit) {
+        (Some(key), ..) => key,
+        (None, Some(row), Some(_)) => {
+            format!("model table, row {row}: the host's cap on input, below the window")
+        }
+        (None, Some(row), None) => format!("model table, row {row}"),
+        (None, None, _) => "no row of the model table matches the name".to_owned(),
+    };
+    Ok(why.tokens("window", window, &["window"], reason))
+}
+
+fn sacred(why: &mut Reasons, config: &Config, window: usize) -> SacredBudget {
+    let window_only: &[&str] = &["window"];
+    let zone = &config.sacred_zone;
+    let trigger = format!("{} of the window (sacred_zone.trigger)", percent(zone.trigger));
+    let trigger = why.tokens("sacred_trigger", share(window, zone.trigger), window_only, trigger);
+    let target = format!("{} of the window (sacred_zone.target)", percent(zone.target));
+    let target = why.tokens("sacred_target", share(window, zone.target), window_only, target);
+
+    let recent = zone.recent_tokens.min(target / 2);
+    let (recent_least, recent_most) =
+        if zone.adaptive { (recent / 2, (recent * 2).min(target / 2)) } else { (recent, recent) };
+    let reason = "sacred_zone.recent_tokens, at most half the target";
+    let recent = why.tokens("sacred_recent", recent, window_only, reason);
+    let reason = if zone.adaptive { "half of that, where turns stand alone" } else { "not adaptive" };
+    let recent_least = why.tokens("sacred_recent_least", recent_least, window_only, reason);
+    let reason = if zone.adaptive {
+        "twice that, where turns refer back, at most half the target"
+    } else {
+        "not adaptive"
+    };
+    let recent_most = why.tokens("sacred_recent_most", recent_most, window_only, reason);
+
+    let reason = "sacred_zone.min_tokens, less in proportion in windows under 40,000";
+    let min = why.tokens("sacred_min", in_proportion(zone.min_tokens, window, 100), window_only, reason);
+    let reason = "sacred_zone.digest_tokens, less in proportion in windows under 40,000";
+    let digest =
+        why.tokens("sacred_digest", in_proportion(zone.digest_tokens, window, 40), window_only, reason);
+    SacredBudget { trigger, target, recent, recent_least, recent_most, min, digest, digest_share: 0.05 }
+}
+
+fn caching(why: &mut Reasons, config: &Config) -> CachePolicy {
+    let caching = &config.prompt_caching;
+    let facts = &why.model.facts;
+    let policy = match (caching.enabled, facts.caching) {
+        (false, _) => CachePolicy::Off("prompt_caching.enabled is false"),
+        (true, Caching::None) => CachePolicy::Off("no cache is known for this model"),
+        (true, Caching::Automatic) => CachePolicy::Automatic,
+        (true, Caching::Marks) => CachePolicy::Marks {
+            ttl: caching.cache_ttl,
+            strategy: caching.strategy,
+            minimum: facts.cache_minimum,
+        },
+    };
+    let (value, reason) = match &policy {
+        CachePolicy::Off(reason) => ("off", *reason),
+        CachePolicy::Automatic => ("automatic", "the provider caches prefixes by itself, without marks"),
+        CachePolicy::Marks { .. } => ("marks", "the provider caches up to the marks in a request"),
+    };
+    why.note("caching", value.into(), &["caching"], reason);
+    if let CachePolicy::Marks { ttl, minimum, .. } = policy {
+        why.note("cache_ttl", serde_json::json!(ttl), &[], "prompt_caching.cache_ttl");
+        let reason = "shorter prefixes are not cached, so they are not marked";
+        why.tokens("cache_minimum", minimum, &["cache_minimum"], reason);
+    }
+    policy
+}
+
+fn share(of: usize, share: f64) -> usize {
+    (of as f64 * share).round() as usize
+}
+
+/// A budget made for roomy windows, smaller in a small one.
+fn in_proportion(budget: usize, window: usize, least: usize) -> usize {
+    if window >= ROOMY_WINDOW {
+        return budget;
+    }
+    share(budget, window as f64 / ROOMY_WINDOW as f64).max(least).min(budget)
+}
+
+fn percent(share: f64) -> String {
+    let percent = (share * 1000.0).round() / 10.0;
+    format!("{percent} %")
+}

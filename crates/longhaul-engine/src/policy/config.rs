@@ -1,0 +1,310 @@
+//! What a user can type: every key, its type and its default. Nothing here knows a model or checks a range; that is
+//! [`Policy::new`](super::Policy::new)'s work.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::models::Facts;
+
+/// Older spellings of keys, and what they are called now.
+pub const RENAMED: &[(&str, &str)] = &[
+    ("compression.summary_model", "auxiliary.compression.model"),
+    ("model.cache_ttl", "prompt_caching.cache_ttl"),
+];
+
+/// The whole configuration. The default of each part is what is in force when nothing was typed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// When to compact and what to keep.
+    pub compression: Compression,
+    /// Models that help, beside the one that does the work.
+    pub auxiliary: Auxiliary,
+    /// Which engine compacts.
+    pub context: Context,
+    /// Cache marks.
+    pub prompt_caching: PromptCaching,
+    /// Secrets.
+    pub redaction: Redaction,
+    /// The engine that digests tool outputs only.
+    pub sacred_zone: SacredZone,
+    /// What the user knows better than the model table, by name pattern.
+    pub models: BTreeMap<String, ModelOverride>,
+    /// Where the gateway sends requests, by dialect.
+    pub upstreams: Upstreams,
+    /// Where sessions are kept.
+    pub store: Store,
+}
+
+/// When to compact and what to keep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Compression {
+    /// Whether anything is compacted without being asked.
+    pub enabled: bool,
+    /// The share of the window at which compaction is due.
+    pub threshold: f64,
+    /// The most tokens that the threshold may be.
+    pub threshold_tokens: Option<usize>,
+    /// The fewest tokens that the threshold may be.
+    pub threshold_floor: Option<usize>,
+    /// The protected tail, as a share of the threshold.
+    pub target_ratio: f64,
+    /// Messages kept at the head, beyond the system prompt.
+    pub protect_first_n: usize,
+    /// Recent messages that stay even past the tail's budget, up to its ceiling.
+    pub protect_last_n: usize,
+    /// The share of the window at which the gateway steps in before anything else.
+    pub hygiene_threshold: f64,
+    /// How long a turn may wait for a model's summary.
+    pub max_wait_seconds: u64,
+    /// Whether a one-time note at the end of the system prompt says that turns were compacted.
+    pub system_note: bool,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Compression {
+            enabled: true,
+            threshold: 0.50,
+            threshold_tokens: None,
+            threshold_floor: None,
+            target_ratio: 0.20,
+            protect_first_n: 3,
+            protect_last_n: 20,
+            hygiene_threshold: 0.85,
+            max_wait_seconds: 0,
+            system_note: false,
+        }
+    }
+}
+
+/// Models that help, beside the one that does the work.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Auxiliary {
+    /// The one that writes summaries.
+    pub compression: AuxiliaryModel,
+}
+
+/// A model that helps, and how to reach it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuxiliaryModel {
+    /// Its name; none: the code writes the summaries.
+    pub model: Option<String>,
+    /// Who serves it.
+    pub provider: String,
+    /// Where, if not at the provider's usual address.
+    pub base_url: Option<String>,
+    /// The environment variable that holds its key.
+    pub api_key_env: Option<String>,
+    /// When to give up on it.
+    pub timeout_seconds: u64,
+}
+
+impl Default for AuxiliaryModel {
+    fn default() -> Self {
+        AuxiliaryModel {
+            model: None,
+            provider: "auto".to_owned(),
+            base_url: None,
+            api_key_env: None,
+            timeout_seconds: 120,
+        }
+    }
+}
+
+/// Which engine compacts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Context {
+    /// `compressor`, `sacred-zone`, `lossless`, or the name of a plug-in.
+    pub engine: String,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Context { engine: "compressor".to_owned() }
+    }
+}
+
+/// Cache marks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PromptCaching {
+    /// Whether marks are set where the provider takes them.
+    pub enabled: bool,
+    /// How long a marked prefix is to live.
+    pub cache_ttl: CacheTtl,
+    /// Where the marks go.
+    pub strategy: CacheStrategy,
+}
+
+impl Default for PromptCaching {
+    fn default() -> Self {
+        PromptCaching {
+            enabled: true,
+            cache_ttl: CacheTtl::FiveMinutes,
+            strategy: CacheStrategy::SystemAndThree,
+        }
+    }
+}
+
+/// How long a marked prefix is to live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CacheTtl {
+    /// Five minutes from its last use.
+    #[serde(rename = "5m")]
+    FiveMinutes,
+    /// One hour from its last use, at a higher price to write.
+    #[serde(rename = "1h")]
+    OneHour,
+    /// Chosen from the pace of the session.
+    #[serde(rename = "auto")]
+    Auto,
+}
+
+/// Where the marks go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CacheStrategy {
+    /// On the system prompt and the last three other messages that can carry one.
+    #[serde(rename = "system_and_3")]
+    SystemAndThree,
+}
+
+/// Secrets. Redaction before a summarizer, a plug-in, the store or an export cannot be turned off.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Redaction {
+    /// Whether our own log on this machine is redacted too.
+    pub logs: bool,
+    /// Further shapes of secrets.
+    pub rules: Vec<RedactionRule>,
+}
+
+impl Default for Redaction {
+    fn default() -> Self {
+        Redaction { logs: true, rules: Vec::new() }
+    }
+}
+
+/// A shape of secret that the user adds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedactionRule {
+    /// What the mark calls it.
+    pub name: String,
+    /// A regular expression.
+    pub pattern: String,
+}
+
+/// The engine that digests tool outputs only.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SacredZone {
+    /// The share of the window at which it starts.
+    pub trigger: f64,
+    /// The share of the window at which it is content.
+    pub target: f64,
+    /// How many of the newest tokens are not touched.
+    pub recent_tokens: usize,
+    /// Whether that number follows the session.
+    pub adaptive: bool,
+    /// Outputs of fewer tokens are left alone.
+    pub min_tokens: usize,
+    /// What an output is digested to.
+    pub digest_tokens: usize,
+}
+
+impl Default for SacredZone {
+    fn default() -> Self {
+        SacredZone {
+            trigger: 0.75,
+            target: 0.50,
+            recent_tokens: 20_000,
+            adaptive: true,
+            min_tokens: 500,
+            digest_tokens: 150,
+        }
+    }
+}
+
+/// What the user knows better than the model table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelOverride {
+    /// The window, in tokens.
+    pub context_length: Option<usize>,
+    /// `compression.threshold` for this model.
+    pub threshold: Option<f64>,
+    /// `compression.threshold_tokens` for this model.
+    pub threshold_tokens: Option<usize>,
+    /// What its tokens cost.
+    pub prices: Prices,
+    /// Facts of the model table, by their names there.
+    pub capabilities: Map<String, Value>,
+}
+
+/// US dollars for a million tokens.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Prices {
+    /// Read by the model for the first time.
+    pub input: Option<f64>,
+    /// Written by the model.
+    pub output: Option<f64>,
+    /// Read from the cache.
+    pub cache_read: Option<f64>,
+    /// Put into the cache for five minutes.
+    pub cache_write: Option<f64>,
+    /// Put into the cache for one hour.
+    pub cache_write_1h: Option<f64>,
+}
+
+/// Where the gateway sends requests, by dialect.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Upstreams {
+    /// Chat Completions.
+    pub chat: Upstream,
+    /// Messages.
+    pub messages: Upstream,
+    /// Responses.
+    pub responses: Upstream,
+}
+
+/// One place to send requests to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Upstream {
+    /// Its address.
+    pub base_url: Option<String>,
+    /// The environment variable that holds its key.
+    pub api_key_env: Option<String>,
+}
+
+/// Where sessions are kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    /// A file.
+    pub path: Option<String>,
+    /// A database.
+    pub url: Option<String>,
+}
+
+impl Config {
+    /// Every key there is, as a tree of the defaults; the key `*` stands for any name. What a reader of configuration
+    /// needs to tell a wrong key from a right one.
+    #[must_use]
+    pub fn keys() -> Value {
+        let mut keys = json!(Config::default());
+        let mut any_model = json!(ModelOverride::default());
+        any_model["capabilities"] = json!(Facts::default());
+        keys["models"] = json!({ "*": any_model });
+        keys
+    }
+}

@@ -1,0 +1,184 @@
+use serde_json::json;
+
+use super::*;
+use crate::models;
+
+/// The policy of a configuration typed as JSON, for a model.
+fn policy(typed: Value, model: &str) -> Policy {
+    derive(typed, model).unwrap().0
+}
+
+fn derive(typed: Value, model: &str) -> Result<(Policy, Vec<Warning>), Invalid> {
+    Policy::new(&serde_json::from_value(typed).unwrap(), &models::find(model))
+}
+
+fn with_window(window: usize) -> Policy {
+    policy(json!({"models": {"m": {"context_length": window}}}), "m")
+}
+
+#[test]
+fn a_window_of_200_000_gives_the_promised_numbers() {
+    let p = policy(json!({}), "claude-opus-4-5");
+    assert_eq!((p.window, p.threshold, p.tail, p.checkpoint.most), (200_000, 100_000, 20_000, 10_000));
+    assert_eq!((p.tail_ceiling, p.goal, p.hygiene), (30_000, 50_000, 170_000));
+    assert_eq!((p.protect_first, p.protect_last, p.protect_least), (3, 20, 3));
+    assert_eq!((p.sacred.trigger, p.sacred.target, p.sacred.recent), (150_000, 100_000, 20_000));
+    assert_eq!((p.sacred.recent_least, p.sacred.recent_most), (10_000, 40_000));
+    assert_eq!((p.sacred.min, p.sacred.digest), (500, 150));
+    assert_eq!((p.enabled, p.max_wait, p.system_note), (true, None, false));
+    assert_eq!(p.engine, "compressor");
+}
+
+#[test]
+fn every_budget_of_a_small_window_is_in_proportion_and_none_is_refused() {
+    let p = with_window(4_000);
+    assert_eq!((p.threshold, p.tail, p.tail_ceiling, p.goal), (2_000, 400, 600, 1_000));
+    assert_eq!((p.checkpoint.least, p.checkpoint.most), (400, 400));
+    assert_eq!((p.sacred.recent, p.sacred.min, p.sacred.digest), (1_000, 100, 40));
+    for window in (4_000..400_000).step_by(997) {
+        let p = with_window(window);
+        let ordered = [p.tail, p.tail_ceiling, p.threshold, p.hygiene, p.window];
+        assert!(ordered.is_sorted(), "{ordered:?}");
+        assert!(p.checkpoint.least <= p.checkpoint.most && p.checkpoint.most + p.tail < p.threshold);
+        assert!(p.sacred.recent_least <= p.sacred.recent && p.sacred.recent <= p.sacred.recent_most);
+        assert!(p.sacred.recent_most < p.sacred.target && p.sacred.digest < p.sacred.min);
+        assert!(p.digest_all < p.drop_oldest && p.drop_oldest < p.window);
+    }
+}
+
+#[test]
+fn a_checkpoint_is_a_fifth_of_what_it_replaces_within_its_bounds() {
+    let budget = with_window(200_000).checkpoint;
+    let cases = [(100_000, 10_000), (40_000, 8_000), (9_000, 2_000), (4_000, 1_000), (0, 0)];
+    for (replaced, tokens) in cases {
+        assert_eq!(budget.tokens(replaced), tokens, "{replaced} replaced");
+    }
+    assert_eq!(with_window(4_000).checkpoint.tokens(3_000), 400);
+    assert_eq!(with_window(1_000_000).checkpoint.most, 12_000);
+}
+
+#[test]
+fn a_threshold_is_capped_then_lifted() {
+    let threshold = |compression| policy(json!({ "compression": compression }), "claude-opus-4-5").threshold;
+    assert_eq!(threshold(json!({"threshold": 0.6})), 120_000);
+    assert_eq!(threshold(json!({"threshold_tokens": 64_000})), 64_000);
+    assert_eq!(threshold(json!({"threshold_tokens": 640_000})), 100_000);
+    assert_eq!(threshold(json!({"threshold_floor": 120_000})), 120_000);
+    assert_eq!(threshold(json!({"threshold_floor": 500_000})), 169_999);
+}
+
+#[test]
+fn what_is_typed_for_a_model_wins_over_what_is_typed_for_all() {
+    let typed = json!({
+        "compression": {"threshold": 0.4, "threshold_tokens": 50_000},
+        "models": {
+            "claude": {"threshold": 0.6, "threshold_tokens": 90_000},
+            "claude-opus-4-5": {"context_length": 100_000, "threshold": 0.7, "capabilities": {"cache_minimum": 99}},
+        },
+    });
+    let p = policy(typed.clone(), "anthropic/claude-opus-4.5");
+    assert_eq!((p.window, p.threshold), (100_000, 70_000));
+    assert!(matches!(p.caching, CachePolicy::Marks { minimum: 99, .. }));
+    assert_eq!(policy(typed.clone(), "claude-sonnet-4-5").threshold, 90_000);
+    assert_eq!(policy(typed, "gpt-4o").threshold, 50_000);
+}
+
+#[test]
+fn a_cap_on_input_is_the_window() {
+    let p = policy(json!({}), "gpt-5");
+    assert_eq!((p.window, p.threshold), (272_000, 136_000));
+    let p = policy(json!({"models": {"gpt-5": {"context_length": 400_000}}}), "gpt-5");
+    assert_eq!(p.window, 400_000);
+}
+
+#[test]
+fn marks_are_set_only_where_the_provider_takes_them() {
+    let caching = |typed, model| policy(typed, model).caching;
+    let marks = CachePolicy::Marks {
+        ttl: CacheTtl::OneHour,
+        strategy: CacheStrategy::SystemAndThree,
+        minimum: 4_096,
+    };
+    assert_eq!(caching(json!({"prompt_caching": {"cache_ttl": "1h"}}), "claude-opus-4-5"), marks);
+    assert_eq!(caching(json!({}), "gpt-5"), CachePolicy::Automatic);
+    assert!(matches!(caching(json!({}), "unknown"), CachePolicy::Off(_)));
+    assert!(matches!(
+        caching(json!({"prompt_caching": {"enabled": false}}), "claude-opus-5"),
+        CachePolicy::Off(_)
+    ));
+}
+
+#[test]
+fn a_value_out_of_range_is_refused_by_its_key() {
+    let cases = [
+        (json!({"compression": {"threshold": 0.0}}), "compression.threshold"),
+        (json!({"compression": {"threshold": 1.5}}), "compression.threshold"),
+        (json!({"compression": {"threshold": 0.85}}), "compression.threshold"),
+        (json!({"compression": {"threshold": -0.5}}), "compression.threshold"),
+        (json!({"compression": {"threshold_tokens": 0}}), "compression.threshold_tokens"),
+        (json!({"compression": {"hygiene_threshold": 1.2}}), "compression.hygiene_threshold"),
+        (json!({"compression": {"target_ratio": 0.05}}), "compression.target_ratio"),
+        (json!({"compression": {"target_ratio": 0.9}}), "compression.target_ratio"),
+        (json!({"compression": {"protect_last_n": 0}}), "compression.protect_last_n"),
+        (
+            json!({"auxiliary": {"compression": {"timeout_seconds": 0}}}),
+            "auxiliary.compression.timeout_seconds",
+        ),
+        (json!({"sacred_zone": {"trigger": 0.0}}), "sacred_zone.trigger"),
+        (json!({"sacred_zone": {"target": 0.8}}), "sacred_zone.target"),
+        (json!({"sacred_zone": {"target": -1.0}}), "sacred_zone.target"),
+        (json!({"sacred_zone": {"digest_tokens": 0}}), "sacred_zone.digest_tokens"),
+        (json!({"sacred_zone": {"digest_tokens": 500}}), "sacred_zone.digest_tokens"),
+        (json!({"models": {"m": {"threshold": 2.0}}}), "models.m.threshold"),
+        (json!({"models": {"m": {"threshold_tokens": 0}}}), "models.m.threshold_tokens"),
+        (json!({"models": {"m": {"context_length": 3_999}}}), "models.m.context_length"),
+        (json!({"models": {"m": {"capabilities": {"windw": 1}}}}), "models.m.capabilities"),
+    ];
+    for (typed, key) in cases {
+        let refused = derive(typed.clone(), "m").expect_err(&typed.to_string());
+        assert_eq!(refused.key, key, "{typed}");
+        assert!(!refused.problem.is_empty());
+    }
+    let fine = json!({"compression": {"threshold": 0.84, "target_ratio": 0.8, "hygiene_threshold": 1.0, "protect_last_n": 1}});
+    assert!(derive(fine, "m").is_ok());
+}
+
+#[test]
+fn a_strange_threshold_is_warned_of_with_the_reason() {
+    let warnings = |typed| derive(typed, "m").unwrap().1;
+    assert_eq!(warnings(json!({})), []);
+    assert_eq!(warnings(json!({"compression": {"threshold": 0.3}})), []);
+    let early = warnings(json!({"compression": {"threshold": 0.2}}));
+    assert_eq!((early.len(), early[0].key.as_str()), (1, "compression.threshold"));
+    assert!(early[0].message.contains("often"));
+    let late = warnings(json!({"models": {"m": {"threshold": 0.82}}}));
+    assert_eq!((late.len(), late[0].key.as_str()), (1, "models.m.threshold"));
+    assert!(late[0].message.contains("summarizer"));
+    assert_eq!(warnings(json!({"compression": {"threshold_tokens": 1, "threshold_floor": 2}})).len(), 1);
+}
+
+#[test]
+fn every_number_says_why_and_what_rests_on_an_assumption_says_that() {
+    let p = policy(json!({}), "claude-opus-4-5");
+    assert!(p.explain().iter().all(|row| !row.why.is_empty()));
+    let find = |p: &Policy, name| p.explain().iter().find(|row| row.name == name).unwrap().clone();
+    let tail = find(&p, "tail");
+    assert_eq!((tail.value, tail.assumed), (json!(20_000), false));
+    assert_eq!(tail.why, "threshold × 0.2 (compression.target_ratio)");
+    let unknown = policy(json!({}), "unknown");
+    assert!(find(&unknown, "window").assumed && find(&unknown, "tail").assumed);
+    let stated = with_window(50_000);
+    assert!(!find(&stated, "window").assumed);
+    assert_eq!(find(&stated, "window").why, "models.m.context_length");
+}
+
+#[test]
+fn the_keys_of_the_configuration_are_its_fields() {
+    let keys = Config::keys();
+    assert_eq!(keys["compression"]["threshold"], json!(0.5));
+    assert!(keys["models"]["*"]["capabilities"]["window"].is_number());
+    for (_, now) in config::RENAMED {
+        let path = format!("/{}", now.replace('.', "/"));
+        assert!(keys.pointer(&path).is_some(), "{now}");
+    }
+}

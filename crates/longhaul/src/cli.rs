@@ -1,0 +1,156 @@
+//! What can be typed. Definitions only: what a command does is in `commands/`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use serde_json::Value;
+
+use crate::config::Flag;
+use crate::failure::Failure;
+use crate::output;
+
+/// Keeps LLM agents working past their context window.
+#[derive(Debug, Parser)]
+#[command(
+    name = "longhaul",
+    version,
+    max_term_width = 100,
+    after_help = "Exit codes: 0 done; 1 the answer is no; 2 the call or its input is wrong; 3 the world failed.\n\
+                  Every command has an example: longhaul COMMAND --help"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Print the configuration in force and where each value came from
+    #[command(
+        after_help = "Example:\n  LONGHAUL_COMPRESSION__THRESHOLD=0.6 longhaul config --config longhaul.yaml"
+    )]
+    Config(ConfigArgs),
+    /// Print every number that holds for a model, and why
+    #[command(after_help = "Example:\n  longhaul explain --model anthropic/claude-opus-4.5 --threshold 0.6")]
+    Explain(ExplainArgs),
+    /// Print a script that completes commands and options in a shell
+    #[command(
+        after_help = "Example:\n  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul"
+    )]
+    Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The model, as requests name it; without one everything is assumed
+    #[arg(long, value_name = "NAME", default_value = "unknown", hide_default_value = true)]
+    pub(crate) model: String,
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+/// Which configuration to read.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigFile {
+    /// The configuration to read instead of longhaul.yaml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// How to give the answer.
+#[derive(Debug, Args)]
+pub(crate) struct Answer {
+    /// Print JSON for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Values of the configuration that are typed often enough to be options.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Policy")]
+pub(crate) struct PolicyFlags {
+    /// The model's window, in tokens
+    #[arg(long, value_name = "N")]
+    pub(crate) context_length: Option<usize>,
+    /// The share of the window at which compaction is due
+    #[arg(long, value_name = "F", allow_negative_numbers = true)]
+    pub(crate) threshold: Option<f64>,
+    /// The protected tail, as a share of the threshold
+    #[arg(long, value_name = "F", allow_negative_numbers = true)]
+    pub(crate) target_ratio: Option<f64>,
+    /// Messages kept at the head, beyond the system prompt
+    #[arg(long, value_name = "N")]
+    pub(crate) protect_first: Option<usize>,
+    /// Recent messages kept, up to the tail's ceiling
+    #[arg(long, value_name = "N")]
+    pub(crate) protect_last: Option<usize>,
+    /// The engine that compacts
+    #[arg(long, value_name = "NAME")]
+    pub(crate) engine: Option<String>,
+}
+
+impl PolicyFlags {
+    /// The options that were typed, as the keys they set.
+    pub(crate) fn flags(&self, model: &str) -> Vec<Flag> {
+        let window = ["models", model, "context_length"];
+        let typed: [(_, &[&str], Option<Value>); 6] = [
+            ("--context-length", &window, self.context_length.map(Value::from)),
+            ("--threshold", &["compression", "threshold"], self.threshold.map(Value::from)),
+            ("--target-ratio", &["compression", "target_ratio"], self.target_ratio.map(Value::from)),
+            ("--protect-first", &["compression", "protect_first_n"], self.protect_first.map(Value::from)),
+            ("--protect-last", &["compression", "protect_last_n"], self.protect_last.map(Value::from)),
+            ("--engine", &["context", "engine"], self.engine.clone().map(Value::from)),
+        ];
+        let mut flags = Vec::new();
+        for (name, path, value) in typed {
+            if let Some(value) = value {
+                flags.push(Flag { name, path: path.iter().map(|&part| part.to_owned()).collect(), value });
+            }
+        }
+        flags
+    }
+}
+
+/// Help and version are answers; anything else that the parser gives up on is one line.
+pub(crate) fn answer(refused: &clap::Error) -> Result<ExitCode, Failure> {
+    let text = refused.render();
+    match refused.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            output::write(None, text.to_string().as_bytes())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Err(Failure::Wrong("no command; longhaul --help lists them".to_owned()))
+        }
+        _ => {
+            let text = text.to_string();
+            let what = text.split("\n\nUsage:").next().unwrap_or_default().trim_start_matches("error: ");
+            let words: Vec<&str> = what.split_whitespace().collect();
+            Err(Failure::Wrong(format!("{}; see --help", words.join(" ").replace(" tip:", "; tip:"))))
+        }
+    }
+}

@@ -1,0 +1,296 @@
+use serde_json::json;
+
+use super::*;
+
+fn load(file: &str, environment: &[(&str, &str)]) -> Result<Settings, Failure> {
+    let environment: Environment =
+        environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Settings::from_layers(Some(("longhaul.yaml", file)), &environment, Vec::new())
+}
+
+/// The value and the origin of a key, as `longhaul config` prints them.
+#[track_caller]
+fn in_force(settings: &Settings, key: &str) -> (Value, String) {
+    let leaf = settings.values.iter().find(|leaf| leaf.path.join(".") == key).unwrap();
+    (leaf.value.clone(), leaf.origin.to_string())
+}
+
+fn flag(name: &'static str, key: &str, value: impl Into<Value>) -> Flag {
+    Flag { name, path: key.split('.').map(str::to_owned).collect(), value: value.into() }
+}
+
+/// What is said of a file that is refused.
+#[track_caller]
+fn refused(file: &str) -> String {
+    let failure = load(file, &[]).unwrap_err();
+    assert_eq!(failure.exit_code(), 2);
+    failure.to_string()
+}
+
+#[test]
+fn nothing_typed_gives_the_defaults() {
+    for file in ["", "# only a remark\n", "{}", "compression:\n", "\u{feff}compression: {}\n"] {
+        let settings = load(file, &[]).unwrap();
+        assert_eq!(settings.config, Config::default());
+        assert!(settings.values.iter().all(|leaf| leaf.origin == Origin::Default));
+        assert_eq!((settings.notes.len(), settings.warnings.len()), (0, 0));
+    }
+}
+
+#[test]
+fn flags_win_over_the_environment_over_the_file_over_the_defaults() {
+    let file = "compression:\n  threshold: 0.4\n  target_ratio: 0.3\n  protect_last_n: 10\n";
+    let environment = [
+        ("LONGHAUL_COMPRESSION__TARGET_RATIO".to_owned(), "0.25".to_owned()),
+        ("LONGHAUL_COMPRESSION__PROTECT_LAST_N".to_owned(), "12".to_owned()),
+    ];
+    let flags = vec![flag("--protect-last", "compression.protect_last_n", 14)];
+    let settings = Settings::from_layers(Some(("longhaul.yaml", file)), &environment, flags).unwrap();
+    let cases = [
+        ("compression.protect_first_n", json!(3), "default"),
+        ("compression.threshold", json!(0.4), "longhaul.yaml:2:14"),
+        ("compression.target_ratio", json!(0.25), "LONGHAUL_COMPRESSION__TARGET_RATIO"),
+        ("compression.protect_last_n", json!(14), "--protect-last"),
+    ];
+    for (key, value, origin) in cases {
+        assert_eq!(in_force(&settings, key), (value, origin.to_owned()));
+    }
+    assert_eq!(settings.config.compression.protect_last_n, 14);
+    assert!((settings.config.compression.target_ratio - 0.25).abs() < 1e-9);
+}
+
+#[test]
+fn every_documented_key_is_accepted() {
+    let file = "
+compression: { enabled: true, threshold: 0.50, threshold_tokens: 90000, threshold_floor: 10, target_ratio: 0.20,
+  protect_first_n: 3, protect_last_n: 20, hygiene_threshold: 0.85, max_wait_seconds: 0, system_note: false }
+auxiliary:
+  compression: { model: null, provider: auto, base_url: null, api_key_env: null, timeout_seconds: 120 }
+context:   { engine: compressor }
+prompt_caching: { enabled: true, cache_ttl: 5m, strategy: system_and_3 }
+redaction: { logs: true, rules: [{ name: badge, pattern: 'B-[0-9]+' }] }
+sacred_zone: { trigger: 0.75, target: 0.50, recent_tokens: 20000, adaptive: true, min_tokens: 500, digest_tokens: 150 }
+models:
+  claude-sonnet-4.6: { context_length: 200000, threshold: 0.6, threshold_tokens: 100000,
+    prices: { input: 3, output: 15, cache_read: 0.3, cache_write: 3.75, cache_write_1h: 6 },
+    capabilities: { prefill: false, cache_minimum: 1024 } }
+upstreams: { messages: { base_url: 'https://example.com', api_key_env: KEY }, chat: {}, responses: {} }
+store:     { path: null, url: null }
+";
+    let settings = load(file, &[]).unwrap();
+    assert_eq!(settings.config.models["claude-sonnet-4.6"].context_length, Some(200_000));
+    assert_eq!(settings.config.redaction.rules[0].name, "badge");
+    assert_eq!(
+        in_force(&settings, "models.claude-sonnet-4.6.prices.input"),
+        (json!(3), "longhaul.yaml:12:22".into())
+    );
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known_one() {
+    let cases = [
+        (
+            "compresion:\n  threshold: 0.5\n",
+            "longhaul.yaml:1:1: unknown key 'compresion', did you mean 'compression'?",
+        ),
+        (
+            "compression:\n  treshold: 0.5\n",
+            "longhaul.yaml:2:3: unknown key 'treshold', did you mean 'threshold'?",
+        ),
+        (
+            "threshold: 0.5\n",
+            "longhaul.yaml:1:1: unknown key 'threshold', did you mean 'compression.threshold'?",
+        ),
+        ("store: { zzz: 1 }\n", "longhaul.yaml:1:10: unknown key 'zzz'; known here: path, url"),
+        (
+            "models:\n  gpt-5:\n    context: 1\n",
+            "longhaul.yaml:3:5: unknown key 'context', did you mean 'context_length'?",
+        ),
+        (
+            "models:\n  gpt-5:\n    capabilities:\n      windw: 1\n",
+            "longhaul.yaml:4:7: unknown key 'windw', did you mean 'window'?",
+        ),
+    ];
+    for (file, said) in cases {
+        assert_eq!(refused(file), said);
+    }
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_refused_with_its_place_and_what_fits() {
+    let cases = [
+        (
+            "compression:\n  threshold: lots\n",
+            r#"longhaul.yaml:2:14: compression.threshold is "lots", expected a number"#,
+        ),
+        (
+            "compression: { protect_last_n: -1 }\n",
+            "longhaul.yaml:1:32: compression.protect_last_n is -1, expected a whole number, 0 or more",
+        ),
+        (
+            "compression:\n  protect_last_n: 2.5\n",
+            "longhaul.yaml:2:19: compression.protect_last_n is 2.5, expected a whole number, 0 or more",
+        ),
+        (
+            "compression:\n  enabled: maybe\n",
+            r#"longhaul.yaml:2:12: compression.enabled is "maybe", expected true or false"#,
+        ),
+        (
+            "prompt_caching:\n  cache_ttl: 2h\n",
+            r#"longhaul.yaml:2:14: prompt_caching.cache_ttl is "2h", expected one of `5m`, `1h`, `auto`"#,
+        ),
+        ("context:\n  engine: 7\n", "longhaul.yaml:2:11: context.engine is 7, expected text"),
+        ("redaction:\n  rules: all\n", r#"longhaul.yaml:2:10: redaction.rules is "all", expected a list"#),
+        ("compression: 5\n", "longhaul.yaml:1:14: 'compression' holds keys, each on a line of its own"),
+        ("- a\n", "longhaul.yaml:1:1: a configuration holds keys, each on a line of its own"),
+        (
+            "models:\n  gpt-5:\n    capabilities: { prefill: 1 }\n",
+            "longhaul.yaml:3:30: models.gpt-5.capabilities.prefill is 1, expected true or false",
+        ),
+    ];
+    for (file, said) in cases {
+        assert_eq!(refused(file), said);
+    }
+}
+
+#[test]
+fn what_is_no_yaml_is_refused_with_its_place() {
+    for file in [
+        "compression: {\n",
+        "a: b: c\n",
+        "compression:\n\t- x\n",
+        "store: {}\nstore: {}\n",
+        "a: 1\n---\nb: 2\n",
+    ] {
+        let said = refused(file);
+        assert!(said.starts_with("longhaul.yaml:") && !said.contains('\n'), "{said}");
+    }
+}
+
+#[test]
+fn a_value_out_of_range_is_refused_where_it_was_typed() {
+    assert_eq!(
+        refused("compression:\n  threshold: 0.9\n"),
+        "longhaul.yaml:2:14: compression.threshold: 0.9 must be under compression.hygiene_threshold (0.85)"
+    );
+    assert_eq!(
+        refused("models:\n  gpt-4.1:\n    threshold: 3\n"),
+        "longhaul.yaml:3:16: models.gpt-4.1.threshold: 3 must be over 0 and at most 1"
+    );
+    let failure = load("", &[("LONGHAUL_COMPRESSION__TARGET_RATIO", "0.9")]).unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "LONGHAUL_COMPRESSION__TARGET_RATIO: compression.target_ratio: 0.9 must be from 0.1 to 0.8"
+    );
+}
+
+#[test]
+fn a_default_that_disagrees_with_a_typed_value_is_refused_where_that_was_typed() {
+    assert_eq!(
+        refused("compression:\n  hygiene_threshold: 0.4\n"),
+        "longhaul.yaml:2:22: compression.threshold: 0.5 must be under compression.hygiene_threshold (0.4)"
+    );
+}
+
+#[test]
+fn a_strange_value_is_warned_of_once() {
+    let settings =
+        load("compression: { threshold: 0.1 }\nmodels: { gpt-5: {context_length: 9000} }\n", &[]).unwrap();
+    let keys: Vec<&str> = settings.warnings.iter().map(|warning| warning.key.as_str()).collect();
+    assert_eq!(keys, ["compression.threshold"]);
+}
+
+#[test]
+fn older_spellings_are_accepted_and_reported() {
+    let file = "compression:\n  summary_model: gpt-5-mini\nmodel:\n  cache_ttl: 1h\n";
+    let settings = load(file, &[]).unwrap();
+    assert_eq!(settings.config.auxiliary.compression.model.as_deref(), Some("gpt-5-mini"));
+    assert_eq!(
+        in_force(&settings, "prompt_caching.cache_ttl"),
+        (json!("1h"), "longhaul.yaml:4:14".to_owned())
+    );
+    assert_eq!(
+        settings.notes,
+        [
+            "longhaul.yaml:2:18: 'compression.summary_model' is an older spelling, write 'auxiliary.compression.model'",
+            "longhaul.yaml:4:14: 'model.cache_ttl' is an older spelling, write 'prompt_caching.cache_ttl'",
+        ]
+    );
+    let both = load("model: { cache_ttl: 1h }\nprompt_caching: { cache_ttl: auto }\n", &[]).unwrap();
+    assert_eq!(in_force(&both, "prompt_caching.cache_ttl").0, json!("auto"));
+    let from_environment = load("", &[("LONGHAUL_MODEL__CACHE_TTL", "1h")]).unwrap();
+    assert_eq!(from_environment.notes.len(), 1);
+}
+
+#[test]
+fn variables_that_are_no_keys_are_left_to_others_and_slips_are_not() {
+    let environment =
+        [("LONGHAUL_SHARED", "/x"), ("LONGHAUL_API_KEY", "k"), ("LONGHAUL", "1"), ("HOME", "/h")];
+    assert_eq!(load("", &environment).unwrap().config, Config::default());
+    let cases = [
+        (
+            "LONGHAUL_COMPRESSION__TRESHOLD",
+            "LONGHAUL_COMPRESSION__TRESHOLD: unknown key 'compression.treshold', did you mean 'threshold'?",
+        ),
+        (
+            "LONGHAUL_COMPRESION__THRESHOLD",
+            "LONGHAUL_COMPRESION__THRESHOLD: unknown key 'compresion.threshold', did you mean 'compression'?",
+        ),
+        (
+            "LONGHAUL_COMPRESSION_THRESHOLD",
+            "LONGHAUL_COMPRESSION_THRESHOLD: unknown variable, did you mean 'LONGHAUL_COMPRESSION__THRESHOLD'?",
+        ),
+        (
+            "LONGHAUL_AUXILIARY__COMPRESSION",
+            "LONGHAUL_AUXILIARY__COMPRESSION: 'auxiliary.compression' holds keys; set one of them",
+        ),
+    ];
+    for (name, said) in cases {
+        assert_eq!(load("", &[(name, "0.5")]).unwrap_err().to_string(), said);
+    }
+}
+
+#[test]
+fn variables_hold_any_kind_of_value() {
+    let settings = load(
+        "",
+        &[
+            ("LONGHAUL_COMPRESSION__ENABLED", "false"),
+            ("LONGHAUL_AUXILIARY__COMPRESSION__MODEL", "12"),
+            ("LONGHAUL_PROMPT_CACHING__CACHE_TTL", "1h"),
+            ("LONGHAUL_REDACTION__RULES", "[{name: badge, pattern: 'B-[0-9]+'}]"),
+            ("LONGHAUL_STORE__URL", "postgres://u@h/db?x=a: b"),
+            ("LONGHAUL_MODELS__GPT_5__CONTEXT_LENGTH", "100000"),
+        ],
+    )
+    .unwrap();
+    assert!(!settings.config.compression.enabled);
+    assert_eq!(settings.config.auxiliary.compression.model.as_deref(), Some("12"));
+    assert_eq!(settings.config.redaction.rules.len(), 1);
+    assert_eq!(settings.config.store.url.as_deref(), Some("postgres://u@h/db?x=a: b"));
+    let (policy, _) = Policy::new(&settings.config, &models::find("openai/gpt-5-2025-08-07")).unwrap();
+    assert_eq!(policy.window, 100_000);
+}
+
+#[test]
+fn a_flag_wins_over_what_the_file_says_of_one_model() {
+    let file = "models:\n  gpt-5: { threshold: 0.7 }\n";
+    let flags = vec![flag("--threshold", "compression.threshold", 0.4)];
+    let settings = Settings::from_layers(Some(("longhaul.yaml", file)), &[], flags).unwrap();
+    let (policy, _) = Policy::new(&settings.config, &models::find("gpt-5")).unwrap();
+    assert_eq!(policy.threshold, 108_800);
+}
+
+#[test]
+fn a_deeply_nested_file_is_refused_or_read_but_does_not_crash() {
+    let nested = format!("redaction: {{ rules: {}{} }}\n", "[".repeat(5_000), "]".repeat(5_000));
+    assert!(load(&nested, &[]).is_err());
+}
+
+#[test]
+fn the_example_names_every_key_with_its_default() {
+    let settings = load(include_str!("../../../../examples/longhaul.yaml"), &[]).unwrap();
+    assert_eq!(settings.config, Config::default());
+    let untyped: Vec<_> = settings.values.iter().filter(|leaf| leaf.origin == Origin::Default).collect();
+    assert_eq!(untyped, Vec::<&Leaf>::new());
+}

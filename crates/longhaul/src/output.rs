@@ -1,0 +1,98 @@
+//! Writing what a command gives: to a file, or to standard output.
+
+use std::fs;
+use std::io::{ErrorKind, Write, stderr, stdout};
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Writes all of it. A reader that went away, as `head` does, has what it wanted: that is no failure.
+pub(crate) fn write(file: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
+    let Some(file) = file else {
+        let mut out = stdout().lock();
+        return match out.write_all(bytes).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Failure::World(format!("cannot write to standard output: {error}")))
+            }
+            _ => Ok(()),
+        };
+    };
+    fs::write(file, bytes).map_err(|error| {
+        let shown = file.display();
+        match error.kind() {
+            ErrorKind::IsADirectory => Failure::Wrong(format!("{shown} is a directory; name a file in it")),
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                Failure::Wrong(format!("{shown} is in no existing directory; make it first"))
+            }
+            _ => Failure::World(format!("cannot write {shown}: {error}")),
+        }
+    })
+}
+
+/// Writes a value as JSON, for programs that like lines to end.
+pub(crate) fn write_json(file: Option<&Path>, value: &impl Serialize) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::World(format!("cannot write the answer as JSON: {error}")))?;
+    text.push('\n');
+    write(file, text.as_bytes())
+}
+
+/// Says one line to the person at the terminal. That nobody listens is no reason to stop.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(stderr().lock(), "longhaul: {line}");
+}
+
+/// Columns padded to the widest cell, two spaces apart.
+pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let widths: Vec<usize> =
+        (0..N).map(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(cell);
+            line.push_str(&" ".repeat(width - cell.chars().count() + 2));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A number as people read it: 1234567 is 1,234,567.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_lines_have_no_trailing_space() {
+        let rows = [["a", "bb", ""], ["ccc", "é", "d"]].map(|row| row.map(str::to_owned));
+        assert_eq!(table(&rows), "a    bb\nccc  é   d\n");
+    }
+
+    #[test]
+    fn digits_are_grouped_in_threes() {
+        let numbers = [0, 999, 1_000, 12_345, 1_048_576];
+        assert_eq!(numbers.map(grouped), ["0", "999", "1,000", "12,345", "1,048,576"]);
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_a_wrong_call() {
+        assert_eq!(write(Some(&std::env::temp_dir()), b"").unwrap_err().exit_code(), 2);
+        assert_eq!(write(Some(Path::new("no/such/folder/x")), b"").unwrap_err().exit_code(), 2);
+    }
+}

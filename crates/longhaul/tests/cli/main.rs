@@ -1,0 +1,6 @@
+//! Every command through the real binary: one file a group of commands, one test program.
+
+#![expect(clippy::unwrap_used, reason = "all of it is test code, in functions too")]
+
+mod configuration;
+mod support;
