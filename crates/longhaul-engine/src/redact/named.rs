@@ -69,7 +69,8 @@ pub(super) fn value_at(runs: &Runs, hit: Hit, rules: &Standard) -> Option<Named>
     let (start, end, quoted) = value_range(runs, at, separator)?;
     let (start, end) = without_scheme(runs, start, end, &rules.names, hit.class);
     let value = &text[start..end];
-    if !quoted && is_no_value(text, value, end, separator) {
+    let word = &text[hit.start..hit.end];
+    if (!quoted && is_no_value(text, value, end, separator)) || !names_across(separator, word, value) {
         return None;
     }
     let loosest = if matches!(separator, Separator::Space | Separator::Dash) { Written::Spoken } else { Written::Tight };
@@ -78,16 +79,29 @@ pub(super) fn value_at(runs: &Runs, hit: Hit, rules: &Standard) -> Option<Named>
     }
     let name_start = name_start(text, hit.start);
     let name = Name { text: &text[name_start..name_end], before: &text[..name_start] };
-    let class = name.class(hit, &text[hit.start..hit.end], &rules.names)?;
+    let class = name.class(hit, word, &rules.names)?;
     let place = name.place(text, separator, end, &rules.names);
     let written = written(text, &name, separator, end, quoted, place);
     let broken_json = !quoted && name.is_quoted() && !value.iter().take(64).any(u8::is_ascii_alphabetic);
     let misplaced = class == Class::Query && place != Place::Query;
+    let verdict = separator == Separator::Colon && word.eq_ignore_ascii_case(b"pass") && !name.is_quoted();
     let not_a_tag = separator == Separator::Tag && name.before.last() != Some(&b'<');
-    if broken_json || misplaced || not_a_tag || name.text.eq_ignore_ascii_case(value.strip_suffix(b"=").unwrap_or(value)) {
+    if broken_json || misplaced || verdict || not_a_tag || name.text.eq_ignore_ascii_case(value.strip_suffix(b"=").unwrap_or(value)) {
         return None;
     }
     value::is_secret(value, class, written, &rules.placeholders).then_some(Named { start, end, class, place })
+}
+
+/// Whether a name may reach its value over this separator. Over a space or a dash only words that mean little else do:
+/// sessions and directories have dashes in their names too, and `private` is a word of many languages.
+fn names_across(separator: Separator, word: &[u8], value: &[u8]) -> bool {
+    let telling = matches(&["secret", "token", "key", "access", "private", "apikey", "bearer"], word);
+    let shouted = word.iter().all(u8::is_ascii_uppercase);
+    match separator {
+        Separator::Dash => telling && value.len() >= 20,
+        Separator::Space => shouted || !matches(&["private", "access", "login", "session", "auth", "pat", "jwt", "sid"], word),
+        _ => true,
+    }
 }
 
 /// A call, a name and its value, the next words of a dashed name, or text that was cut short: no value of the name before it.
@@ -176,7 +190,7 @@ fn separator(text: &[u8], name_end: usize) -> Option<(Separator, usize)> {
         b'%' if rest.len() > 2 && rest[..3].eq_ignore_ascii_case(b"%3d") => Some((Separator::Encoded, at + 3)),
         b'%' if rest.len() > 2 && rest[..3].eq_ignore_ascii_case(b"%3a") => Some((Separator::Colon, at + 3)),
         b'>' if !spaced && !quoted => Some((Separator::Tag, at + 1)),
-        b',' if quoted => pair(text, at + 1),
+        b',' if quoted && bracket == after_quote => pair(text, at + 1),
         _ if quoted => value_keyword(text, at).map(|at| (Separator::Pair, at)),
         b'\n' | b'\r' => value_keyword(text, at).map(|at| (Separator::Pair, at)),
         b'i' if spaced && rest.starts_with(b"is ") => Some((Separator::Space, skip_blanks(text, at + 3))),

@@ -25,7 +25,8 @@ pub(super) fn credentials(
         (None, Some(colon)) => &info[colon + 3..],
         (None, None) => return value::is_dense(info, 20).then_some(("url-credentials", (at, at + info.len()))),
     };
-    let local = [&b"localhost"[..], b"127.0.0.1", b"0.0.0.0"].iter().any(|host| authority[info.len() + 1..].starts_with(host));
+    let host = &authority[info.len() + 1..];
+    let local = [&b"localhost"[..], b"127.0.0.1", b"0.0.0.0"].iter().any(|name| host.starts_with(name)) || !host.contains(&b'.');
     let documented = std::str::from_utf8(info).is_ok_and(|pair| rules.placeholders.hold_pair(pair))
         || info.strip_suffix(password).and_then(|user| user.strip_suffix(b":")) == Some(password);
     let reference = value::is_filler(password) && password.len() > 1 || rules.placeholders.is_blank(password);

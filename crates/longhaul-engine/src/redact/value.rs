@@ -31,7 +31,7 @@ struct Look {
     core: usize,
     /// Nothing but hexadecimal digits and dashes.
     hex: bool,
-    /// Consonants in a row, and changes of case: words have few of either.
+    /// Consonants in a row, of which words have few, and changes of case.
     consonants: usize,
     case_changes: usize,
 }
@@ -94,7 +94,7 @@ impl Look {
         let number = self.digits == judged && judged >= 16;
         let scrambled = judged >= 20
             && self.letters() + self.digits >= judged - judged / 8
-            && (self.consonants >= 5 || self.case_changes >= judged / 3);
+            && self.consonants >= 5;
         let hash = self.hex && judged >= 24;
         let grouped = judged >= 24 && self.digits >= 8 && self.letters() >= 8;
         mixed || scattered || number || scrambled || hash || grouped
