@@ -3,3 +3,4 @@
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod explain;
+pub(crate) mod redact;

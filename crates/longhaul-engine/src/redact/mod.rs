@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 pub use json::{JsonRedaction, NotJson};
-pub use rules::{RuleError, RuleSummary, Rules, UserRule};
+pub use rules::{RuleError, RuleSummary, Rules};
 pub use stream::{Piece, Stream};
 
 use mark::Marks;

@@ -6,6 +6,7 @@
 
 use super::rules::{Meaning, Names, Standard};
 use super::shape::{Alphabet, Runs};
+use super::url;
 use super::value::{self, Class, Written};
 
 /// A name is not longer than this, nor is the space around a separator.
@@ -66,6 +67,11 @@ pub(super) fn value_at(runs: &Runs, hit: Hit, rules: &Standard) -> Option<Named>
         return None;
     }
     let (separator, at) = separator(text, name_end)?;
+    // `key-1f2e…` by itself is an id; `service-key-1f2e…` is not.
+    let joined = hit.start > 0 && Alphabet::Dotted.holds(text[hit.start - 1]);
+    if separator == Separator::Dash && !joined && text[hit.start..hit.end].eq_ignore_ascii_case(b"key") {
+        return None;
+    }
     let (start, end, quoted) = value_range(runs, at, separator)?;
     let (start, end) = without_scheme(runs, start, end, &rules.names, hit.class);
     let value = &text[start..end];
@@ -89,7 +95,13 @@ pub(super) fn value_at(runs: &Runs, hit: Hit, rules: &Standard) -> Option<Named>
     if broken_json || misplaced || verdict || not_a_tag || name.text.eq_ignore_ascii_case(value.strip_suffix(b"=").unwrap_or(value)) {
         return None;
     }
-    value::is_secret(value, class, written, &rules.placeholders).then_some(Named { start, end, class, place })
+    // In a connection string any word is a password.
+    let listed = class == Class::Password
+        && written == Written::Tight
+        && text.get(end) == Some(&b';')
+        && !rules.placeholders.is_blank(value)
+        && url::connection_string(text, start, end).is_some();
+    (listed || value::is_secret(value, class, written, &rules.placeholders)).then_some(Named { start, end, class, place })
 }
 
 /// Whether a name may reach its value over this separator. Over a space or a dash only words that mean little else do:

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::shape::Shape;
 use super::value::Class;
+use crate::policy::Redaction;
 
 /// Everything the redactor looks for. Made once and shared: cloning is cheap.
 #[derive(Clone)]
@@ -19,30 +20,14 @@ pub struct Rules {
     pub(super) allowed: Arc<[Regex]>,
 }
 
-/// One entry of `redaction.rules` in the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum UserRule {
-    /// A pattern to find. If it has a capture group, the first group is the secret, else the whole match is.
-    Find {
-        /// What the mark says: lower case letters, digits and dashes.
-        kind: String,
-        /// A regular expression in the syntax of the `regex` crate.
-        pattern: String,
-    },
-    /// A pattern for values that are no secrets: what it matches in full is left alone.
-    Allow {
-        /// A regular expression in the syntax of the `regex` crate.
-        allow: String,
-    },
-}
-
 /// A user's rule that cannot be used: which one, where in its text, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleError {
+    /// The list in the configuration: `redaction.rules` or `redaction.allow`.
+    pub list: &'static str,
     /// The place in the list, from 0.
     pub rule: usize,
-    /// The byte in the pattern where the trouble is, from 0.
+    /// The byte in the name or the pattern where the trouble is, from 0.
     pub at: usize,
     /// What is wrong.
     pub message: String,
@@ -50,7 +35,7 @@ pub struct RuleError {
 
 impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "redaction.rules[{}], character {}: {}", self.rule, self.at, self.message)
+        write!(f, "{}[{}], byte {}: {}", self.list, self.rule, self.at, self.message)
     }
 }
 
@@ -79,30 +64,27 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The standard rules and the user's own.
-    pub fn with_user(rules: &[UserRule]) -> Result<Self, RuleError> {
-        let (mut user, mut allowed) = (Vec::new(), Vec::new());
-        for (rule, entry) in rules.iter().enumerate() {
-            let error = |at, message: &str| RuleError { rule, at, message: message.to_owned() };
-            match entry {
-                UserRule::Find { kind, pattern } => {
-                    let well_named = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-                    if kind.is_empty() || kind.len() > 40 || !kind.bytes().all(well_named) {
-                        return Err(error(0, "the kind must be 1 to 40 lower case letters, digits and dashes"));
-                    }
-                    let pattern = compile(pattern).map_err(|(at, message)| error(at, &message))?;
-                    if pattern.is_match(b"") {
-                        return Err(error(0, "the pattern matches the empty text, so it would match everywhere"));
-                    }
-                    user.push(UserFind { kind: kind.clone(), pattern });
-                }
-                UserRule::Allow { allow } => {
-                    compile(allow).map_err(|(at, message)| error(at, &message))?;
-                    let whole = compile(&format!(r"\A(?:{allow})\z")).map_err(|(_, message)| error(0, &message))?;
-                    allowed.push(whole);
-                }
+    /// The standard rules and the user's own. If a pattern has a capture group, the first group is the secret, else the
+    /// whole match is. What a pattern of the allow-list matches in full is left alone, whichever rule found it.
+    pub fn with_user(added: &Redaction) -> Result<Self, RuleError> {
+        let user = added.rules.iter().enumerate().map(|(rule, added)| {
+            let error = |at, message: &str| RuleError { list: "redaction.rules", rule, at, message: message.to_owned() };
+            if let Some(at) = misnamed(&added.name) {
+                return Err(error(at, "a name has 1 to 40 lower case letters, digits and dashes"));
             }
-        }
+            let pattern = compile(&added.pattern).map_err(|(at, message)| error(at, &message))?;
+            if pattern.is_match(b"") {
+                return Err(error(0, "the pattern matches the empty text, so it would match everywhere"));
+            }
+            Ok(UserFind { kind: added.name.clone(), pattern })
+        });
+        let allowed = added.allow.iter().enumerate().map(|(rule, pattern)| {
+            let error = |(at, message)| RuleError { list: "redaction.allow", rule, at, message };
+            compile(pattern).map_err(error)?;
+            compile(&format!(r"\A(?:{pattern})\z")).map_err(error)
+        });
+        let user = user.collect::<Result<Vec<_>, _>>()?;
+        let allowed = allowed.collect::<Result<Vec<_>, _>>()?;
         Ok(Self { standard: &STANDARD, user: user.into(), allowed: allowed.into() })
     }
 
@@ -145,6 +127,16 @@ const OTHER_KINDS: [(&str, &str); 9] = [
     ("discord-mention", "<@id> with 17 to 20 digits"),
     ("phone-number", "an E.164 number with its plus sign"),
 ];
+
+/// Where a name cannot be part of a mark.
+fn misnamed(name: &str) -> Option<usize> {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    match name.bytes().position(|byte| !fits(byte)) {
+        None if name.is_empty() => Some(0),
+        None if name.len() > 40 => Some(40),
+        at => at,
+    }
+}
 
 fn compile(pattern: &str) -> Result<Regex, (usize, String)> {
     if let Err(error) = regex_syntax::Parser::new().parse(pattern) {

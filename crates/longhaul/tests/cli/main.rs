@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "all of it is test code, in functions too")]
 
 mod configuration;
+mod redact;
 mod support;
