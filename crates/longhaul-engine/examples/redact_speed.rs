@@ -21,7 +21,12 @@ fn main() -> std::io::Result<()> {
     writeln!(out, "{:<28}{:>8.1} MB  {:>8.1} MB/s", "ordinary", text.len() as f64 / MB as f64, ordinary)?;
     for (name, text) in hard_texts() {
         let hard = speed(&rules, &text);
-        writeln!(out, "{name:<28}{:>8.1} MB  {hard:>8.1} MB/s  {:.2} of ordinary", text.len() as f64 / MB as f64, hard / ordinary)?;
+        writeln!(
+            out,
+            "{name:<28}{:>8.1} MB  {hard:>8.1} MB/s  {:.2} of ordinary",
+            text.len() as f64 / MB as f64,
+            hard / ordinary
+        )?;
     }
     for size in [1, 10, 50, 100, 200].into_iter().filter(|&size| size <= longest) {
         let mut long = String::with_capacity(size * MB + text.len());

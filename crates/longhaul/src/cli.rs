@@ -37,7 +37,9 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  longhaul explain --model anthropic/claude-opus-4.5 --threshold 0.6")]
     Explain(ExplainArgs),
     /// Take the secrets out of a text
-    #[command(after_help = "Example:\n  kubectl get secret -o yaml | longhaul redact -\n  longhaul redact --json --kind code main.py")]
+    #[command(
+        after_help = "Example:\n  kubectl get secret -o yaml | longhaul redact -\n  longhaul redact --json --kind code main.py"
+    )]
     Redact(RedactArgs),
     /// Print a script that completes commands and options in a shell
     #[command(

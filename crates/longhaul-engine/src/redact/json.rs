@@ -58,7 +58,8 @@ const IDS: [&str; 10] = [
     "file_id",
 ];
 /// Fields that may not be edited.
-const SEALED: [&str; 5] = ["thinking", "signature", "encrypted_content", "thought_signature", "thoughtSignature"];
+const SEALED: [&str; 5] =
+    ["thinking", "signature", "encrypted_content", "thought_signature", "thoughtSignature"];
 /// Fields that hold binary data, if all of it is base64.
 const BINARY: [&str; 4] = ["data", "b64_json", "file_data", "image_url"];
 
@@ -100,7 +101,9 @@ fn secrets<'r>(name: &str, text: &str, rules: &'r Rules) -> Vec<(Range<usize>, &
     let inside = scan::secrets(text.as_bytes(), Content::Text, rules);
     let named = scan::field(name.as_bytes(), text.as_bytes(), rules);
     match named {
-        Some((range, kind)) if inside.iter().all(|finding| range.start <= finding.start && finding.end <= range.end) => {
+        Some((range, kind))
+            if inside.iter().all(|finding| range.start <= finding.start && finding.end <= range.end) =>
+        {
             let kind = inside.first().map_or(kind, |finding| finding.kind);
             vec![(range, kind)]
         }
@@ -192,7 +195,7 @@ struct Leaves<'j> {
 
 impl<'j> Leaves<'j> {
     fn of(body: &'j str) -> Self {
-        Self { body: body.as_bytes(), at: 0, names: vec![0..0] }
+        Self { body: body.as_bytes(), at: 0, names: Vec::new() }
     }
 
     fn string_end(&self, from: usize) -> usize {

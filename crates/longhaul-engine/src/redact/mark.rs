@@ -94,7 +94,8 @@ fn length(text: &[u8]) -> Option<usize> {
         (identity, None) => (None, identity),
         (hint, Some(identity)) => (Some(hint), identity),
     };
-    let well_kind = !kind.is_empty() && kind.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-');
+    let well_kind = !kind.is_empty()
+        && kind.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-');
     let well_hint = hint.is_none_or(|hint| {
         hint.len() == KEPT_FIRST + 2 + KEPT_LAST && &hint[KEPT_FIRST..KEPT_FIRST + 2] == b".."
     });

@@ -68,7 +68,12 @@ impl Rules {
     /// whole match is. What a pattern of the allow-list matches in full is left alone, whichever rule found it.
     pub fn with_user(added: &Redaction) -> Result<Self, RuleError> {
         let user = added.rules.iter().enumerate().map(|(rule, added)| {
-            let error = |at, message: &str| RuleError { list: "redaction.rules", rule, at, message: message.to_owned() };
+            let error = |at, message: &str| RuleError {
+                list: "redaction.rules",
+                rule,
+                at,
+                message: message.to_owned(),
+            };
             if let Some(at) = misnamed(&added.name) {
                 return Err(error(at, "a name has 1 to 40 lower case letters, digits and dashes"));
             }
@@ -97,7 +102,8 @@ impl Rules {
             looks_for,
         };
         let vendor = self.standard.vendors.iter().map(|rule| {
-            let before = if rule.after.is_empty() { String::new() } else { format!("{} then ", rule.after.join("|")) };
+            let before =
+                if rule.after.is_empty() { String::new() } else { format!("{} then ", rule.after.join("|")) };
             line(&rule.kind, &rule.group, before + &rule.notation.join(" | "))
         });
         let names = NAMED_KINDS.iter().map(|&(_, kind, what)| line(kind, "named", what.to_owned()));
@@ -109,9 +115,21 @@ impl Rules {
 
 /// What a named value is called in its mark.
 pub(super) const NAMED_KINDS: [(Class, &str, &str); 5] = [
-    (Class::Password, "password", "the value behind a name that ends in password, passwd, passphrase, pwd or pass"),
-    (Class::Secret, "secret", "the value behind a name that ends in secret, api key, access key, credentials or bearer"),
-    (Class::Token, "token", "a random-looking value behind a name that ends in token, key, auth, access, login or session"),
+    (
+        Class::Password,
+        "password",
+        "the value behind a name that ends in password, passwd, passphrase, pwd or pass",
+    ),
+    (
+        Class::Secret,
+        "secret",
+        "the value behind a name that ends in secret, api key, access key, credentials or bearer",
+    ),
+    (
+        Class::Token,
+        "token",
+        "a random-looking value behind a name that ends in token, key, auth, access, login or session",
+    ),
     (Class::Query, "signature", "a random-looking sig or signature parameter of a query"),
     (Class::Header, "authorization", "what follows an Authorization header, and cookies"),
 ];
@@ -309,7 +327,7 @@ fn words(names: &NamesRow, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
         (&names.query, Class::Query),
         (&names.header, Class::Header),
     ];
-    let named = classes.into_iter().flat_map(|(words, class)| {
+    let secrets = classes.into_iter().flat_map(|(words, class)| {
         words.iter().map(move |word| {
             let whole = names.whole.contains(word);
             (word.clone(), Meaning::Named { class, whole, cookie: word == "cookie" })
@@ -318,9 +336,10 @@ fn words(names: &NamesRow, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
     let after = vendors.iter().enumerate().flat_map(|(vendor, rule)| {
         rule.after.iter().map(move |name| (name.clone(), Meaning::After { vendor }))
     });
-    named.chain(after).chain([("curl".to_owned(), Meaning::Curl)]).collect()
+    secrets.chain(after).chain([("curl".to_owned(), Meaning::Curl)]).collect()
 }
 
+#[derive(Clone, Copy)]
 enum AnyCase {
     Yes,
     No,
@@ -338,7 +357,8 @@ fn automaton<'w>(words: impl Iterator<Item = &'w str>, case: AnyCase) -> Result<
 
 impl Vendor {
     fn parse(row: VendorRow) -> Result<Self, String> {
-        let parse = |notation: &String| Shape::parse(notation).map_err(|error| format!("{}: {error}", row.kind));
+        let parse =
+            |notation: &String| Shape::parse(notation).map_err(|error| format!("{}: {error}", row.kind));
         let shapes = row.shapes.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(Self {
             shapes,
@@ -374,7 +394,8 @@ impl Placeholders {
     fn is_reference(&self, value: &str) -> bool {
         let bytes = value.as_bytes();
         let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else { return true };
-        let wrapped = matches!((first, last), (b'<', _) | (b'{', b'}') | (b'[', b']') | (b'%', b'%') | (b'(', b')'));
+        let wrapped =
+            matches!((first, last), (b'<', _) | (b'{', b'}') | (b'[', b']') | (b'%', b'%') | (b'(', b')'));
         let variable = first == b'$'
             && bytes[1..].iter().all(|byte| byte.is_ascii_alphanumeric() || b"_{}():.-/?#".contains(byte))
             && !bytes.get(1).is_some_and(u8::is_ascii_digit);

@@ -98,7 +98,9 @@ fn pass<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Vec<Finding<'r>>
         let after = marks.partition_point(|&(_, end)| end <= finding.start);
         marks.get(after).is_some_and(|&(start, _)| start < finding.end)
     };
-    let allowed = |finding: &Finding| rules.allowed.iter().any(|allow| allow.is_match(&text[finding.start..finding.end]));
+    let allowed = |finding: &Finding| {
+        rules.allowed.iter().any(|allow| allow.is_match(&text[finding.start..finding.end]))
+    };
     found.into_iter().filter(|finding| !touches_mark(finding) && !allowed(finding)).collect()
 }
 
@@ -223,7 +225,8 @@ impl<'r> Scan<'_, 'r> {
                     }
                     let hit = Hit { start: hit.start(), end: hit.end(), class, whole };
                     let Some(named) = named::value_at(&self.runs, hit, rules) else { continue };
-                    let noisy = matches!(named.place, Place::Assignment | Place::Field) && named.class != Class::Header;
+                    let noisy = matches!(named.place, Place::Assignment | Place::Field)
+                        && named.class != Class::Header;
                     if !(noisy && content == Content::Code) {
                         self.add(named_kind(named.class), Rank::Named, (named.start, named.end));
                         done = named.end;
@@ -258,8 +261,13 @@ impl<'r> Scan<'_, 'r> {
     /// A key without a shape of its own, directly behind the name of its service.
     fn key_after(&self, vendor: &Vendor, name_end: usize) -> Option<(usize, usize)> {
         let text = self.runs.text;
-        let word = text[name_end..].iter().take(16).take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_').count();
-        let gap = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'=' | b':' | b'"' | b'\'' | b'/' | b'-' | b'\\');
+        let word = text[name_end..]
+            .iter()
+            .take(16)
+            .take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_')
+            .count();
+        let gap =
+            |byte: &&u8| matches!(byte, b' ' | b'\t' | b'=' | b':' | b'"' | b'\'' | b'/' | b'-' | b'\\');
         let start = name_end + word;
         let at = start + text[start..].iter().take(12).take_while(gap).count();
         if at == start {
@@ -285,7 +293,9 @@ impl<'r> Scan<'_, 'r> {
         let text = self.runs.text;
         for rule in rules.user.iter() {
             for groups in rule.pattern.captures_iter(text) {
-                if let Some(secret) = groups.get(1).or_else(|| groups.get(0)).filter(|secret| !secret.is_empty()) {
+                if let Some(secret) =
+                    groups.get(1).or_else(|| groups.get(0)).filter(|secret| !secret.is_empty())
+                {
                     self.add(&rule.kind, Rank::User, (secret.start(), secret.end()));
                 }
             }

@@ -50,13 +50,18 @@ pub(crate) fn run(args: &RedactArgs, environment: &Environment) -> Result<(), Fa
         Some(TextKind::Code) => Content::Code,
         None => Content::of_path(&path.to_string_lossy()),
     };
-    if args.answer.json { whole(args, path, redactor, content) } else { stream(args, path, redactor, content) }
+    if args.answer.json {
+        whole(args, path, redactor, content)
+    } else {
+        stream(args, path, redactor, content)
+    }
 }
 
 fn list(args: &RedactArgs, rules: &[RuleSummary]) -> Result<(), Failure> {
     let to = args.answer.output.as_deref();
     if args.answer.json {
-        let listed = rules.iter().map(|RuleSummary { kind, group, looks_for }| Listed { kind, group, looks_for });
+        let listed =
+            rules.iter().map(|RuleSummary { kind, group, looks_for }| Listed { kind, group, looks_for });
         return output::write_json(to, &listed.collect::<Vec<_>>());
     }
     let rows: Vec<[String; 3]> =
@@ -71,7 +76,9 @@ fn json(args: &RedactArgs, path: &Path, mut redactor: Redactor) -> Result<(), Fa
         .map_err(|error| Failure::Wrong(format!("{}: {error}; use --kind text", input::shown(path))))?;
     for sealed in &done.sealed {
         let Found { kind, start, .. } = sealed;
-        output::say(&format!("byte {start}: a {kind} in a field that may not be edited; drop the block before it is sent on"));
+        output::say(&format!(
+            "byte {start}: a {kind} in a field that may not be edited; drop the block before it is sent on"
+        ));
     }
     give(args, done.text.as_str(), &done.found)
 }

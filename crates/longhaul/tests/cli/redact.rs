@@ -7,20 +7,32 @@ use crate::support::{Folder, longhaul, longhaul_reading};
 #[test]
 fn text_comes_out_without_its_secrets_and_the_counts_are_said() {
     let folder = Folder::new("redact-text");
-    let run = longhaul_reading(&folder, &["redact", "-"], &[], b"PASSWORD=hunter2 +14155552671\nPASSWORD=hunter2\n");
+    let run = longhaul_reading(
+        &folder,
+        &["redact", "-"],
+        &[],
+        b"PASSWORD=hunter2 +14155552671\nPASSWORD=hunter2\n",
+    );
     assert_eq!(run.code, 0);
-    assert_eq!(run.out, "PASSWORD=[REDACTED:password:1] [REDACTED:phone-number:2]\nPASSWORD=[REDACTED:password:1]\n");
+    assert_eq!(
+        run.out,
+        "PASSWORD=[REDACTED:password:1] [REDACTED:phone-number:2]\nPASSWORD=[REDACTED:password:1]\n"
+    );
     assert_eq!(run.err, "longhaul: redacted: password 2, phone-number 1\n");
 
     let clean = longhaul_reading(&folder, &["redact", "-"], &[], b"caf\xc3\xa9\n");
-    assert_eq!((clean.out.as_str(), clean.err.as_str()), ("caf\u{e9}\n", "longhaul: redacted: nothing found\n"));
+    assert_eq!(
+        (clean.out.as_str(), clean.err.as_str()),
+        ("caf\u{e9}\n", "longhaul: redacted: nothing found\n")
+    );
 }
 
 #[test]
 fn programs_get_the_text_and_byte_ranges_of_the_input() {
     let folder = Folder::new("redact-json");
     let text = "\u{e9} password=hunter2";
-    let answer = longhaul_reading(&folder, &["redact", "--json", "-"], &[], text.as_bytes()).json("redact.json");
+    let answer =
+        longhaul_reading(&folder, &["redact", "--json", "-"], &[], text.as_bytes()).json("redact.json");
     assert_eq!(answer["found"], json!([{"kind": "password", "start": 12, "end": 19}]));
     assert_eq!(&text[12..19], "hunter2");
 }
@@ -43,12 +55,19 @@ fn a_document_stays_a_document_and_code_is_spared() {
 #[test]
 fn the_configuration_adds_rules_and_a_bad_one_is_refused_with_its_place() {
     let folder = Folder::new("redact-rules");
-    folder.file("longhaul.yaml", "redaction:\n  rules: [{ name: badge, pattern: 'B-[0-9]{6}' }]\n  allow: ['hunter2']\n");
+    folder.file(
+        "longhaul.yaml",
+        "redaction:\n  rules: [{ name: badge, pattern: 'B-[0-9]{6}' }]\n  allow: ['hunter2']\n",
+    );
     let run = longhaul_reading(&folder, &["redact", "-"], &[], b"B-123456 password=hunter2");
     assert_eq!(run.out, "[REDACTED:badge:1] password=hunter2");
     folder.file("longhaul.yaml", "redaction:\n  rules: [{ name: badge, pattern: 'B-(' }]\n");
     let refused = longhaul_reading(&folder, &["redact", "-"], &[], b"x");
-    assert!(refused.refused().contains("redaction.rules: entry 0, byte 2: unclosed group"), "{}", refused.err);
+    assert!(
+        refused.refused().contains("redaction.rules: entry 0, byte 2: unclosed group"),
+        "{}",
+        refused.err
+    );
     assert!(refused.refused().starts_with("longhaul.yaml:2"), "{}", refused.err);
 }
 

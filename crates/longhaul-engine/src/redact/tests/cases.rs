@@ -48,7 +48,10 @@ fn addresses_lose_their_credentials() {
         ("https://me:hunter2@example.com/x", "https://[REDACTED:url-credentials:1]@example.com/x"),
         ("DATABASE_URL=postgres://app:hunt@er2@db.example.com/app", "DATABASE_URL=[REDACTED:database-url:1]"),
         ("redis://:hunter2@cache.example.com:6379/0 up", "[REDACTED:database-url:1] up"),
-        ("curl -u me:hunter2 https://example.com", "curl -u [REDACTED:url-credentials:1] https://example.com"),
+        (
+            "curl -u me:hunter2 https://example.com",
+            "curl -u [REDACTED:url-credentials:1] https://example.com",
+        ),
         ("\"Server=db;User Id=app;Password=hunter2;\"", "\"[REDACTED:connection-string:1]\""),
         ("call +14155552671 now", "call [REDACTED:phone-number:1] now"),
         ("thanks <@123456789012345678>!", "thanks <@[REDACTED:discord-mention:1]>!"),
@@ -64,7 +67,10 @@ fn a_private_key_block_becomes_one_mark() {
     let block = format!("-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----");
     check(&format!("key:\n{block}\nend"), "key:\n[REDACTED:private-key:1]\nend");
     check(&block.replace('\n', "\\n"), "[REDACTED:private-key:1]");
-    check(&format!("{{\"private_key\": \"{}\"}}", block.replace('\n', "\\n")), "{\"private_key\": \"[REDACTED:private-key:1]\"}");
+    check(
+        &format!("{{\"private_key\": \"{}\"}}", block.replace('\n', "\\n")),
+        "{\"private_key\": \"[REDACTED:private-key:1]\"}",
+    );
     left_alone(&block.replace("RSA PRIVATE", "PUBLIC"));
     left_alone(&block.replace("RSA PRIVATE KEY", "CERTIFICATE"));
     left_alone("-----BEGIN OPENSSH PRIVATE KEY-----");
@@ -73,11 +79,27 @@ fn a_private_key_block_becomes_one_mark() {
 #[test]
 fn what_only_stands_for_a_secret_is_left_alone() {
     let texts = [
-        "password=$PASSWORD", "password: ${DB_PASSWORD}", "api_key = \"<your key>\"", "API_KEY=your-api-key-here", "token: xxxxxxxxxxxxxxxx",
-        "password=********", "PASSWORD=changeme", "api_key = os.environ[\"API_KEY\"]", "const key = process.env.API_KEY;",
-        "let token = std::env::var(\"TOKEN\")?;", "password: str", "def login(user, password=None):", "self.password = password",
-        "password = getpass.getpass()", "{{ .Values.password }}", "secret: \"{{ vault.secret }}\"", "https://user:$TOKEN@example.com/",
-        "Authorization: Bearer $TOKEN", "Authorization: Bearer <token>", "curl -u \"$USER:$PASS\" x", "AKIAIOSFODNN7EXAMPLE",
+        "password=$PASSWORD",
+        "password: ${DB_PASSWORD}",
+        "api_key = \"<your key>\"",
+        "API_KEY=your-api-key-here",
+        "token: xxxxxxxxxxxxxxxx",
+        "password=********",
+        "PASSWORD=changeme",
+        "api_key = os.environ[\"API_KEY\"]",
+        "const key = process.env.API_KEY;",
+        "let token = std::env::var(\"TOKEN\")?;",
+        "password: str",
+        "def login(user, password=None):",
+        "self.password = password",
+        "password = getpass.getpass()",
+        "{{ .Values.password }}",
+        "secret: \"{{ vault.secret }}\"",
+        "https://user:$TOKEN@example.com/",
+        "Authorization: Bearer $TOKEN",
+        "Authorization: Bearer <token>",
+        "curl -u \"$USER:$PASS\" x",
+        "AKIAIOSFODNN7EXAMPLE",
     ];
     for text in texts {
         left_alone(text);
@@ -87,12 +109,27 @@ fn what_only_stands_for_a_secret_is_left_alone() {
 #[test]
 fn what_is_no_secret_is_left_alone() {
     let texts = [
-        "max_tokens: 4096", "\"input_tokens\": 123456789012345678", "total_tokens=1234567890123456", "\"tool_call_id\": \"call_abc123DEF456ghi789\"",
-        "\"id\": \"toolu_01A09q90qw90lq917835lq9\"", "commit 5d41402abc4b2a76b9719d911017c592aaaaaaaa", "sha256:9f86d081884c7d659a2feaa0c55ad015",
-        "123e4567-e89b-12d3-a456-426614174000", "cache_key: 5d41402abc4b2a76b9719d911017c592", "primary_key = user_id_12345678",
-        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUfYl8a8a8a8a8a8a8a8a8a8a8a8a8a8a8a me@host", "next_page_token: CAoQAA1234567890abcd",
-        "\"signature\": \"ErUBCkYIBxgCIkDaBcDeFgHiJkLmNoP1234567890\"", "keyboard=qwerty123456", "PASS: test-12 ok", "token_count = 1234567890123456",
-        "+12345678901\n+line\n", "let x = a +14155552671b", "version 1.2.3+14155552671", "press any key 12345678", "the key 5d41402abc4b2a76b9719d911017c592",
+        "max_tokens: 4096",
+        "\"input_tokens\": 123456789012345678",
+        "total_tokens=1234567890123456",
+        "\"tool_call_id\": \"call_abc123DEF456ghi789\"",
+        "\"id\": \"toolu_01A09q90qw90lq917835lq9\"",
+        "commit 5d41402abc4b2a76b9719d911017c592aaaaaaaa",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015",
+        "123e4567-e89b-12d3-a456-426614174000",
+        "cache_key: 5d41402abc4b2a76b9719d911017c592",
+        "primary_key = user_id_12345678",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUfYl8a8a8a8a8a8a8a8a8a8a8a8a8a8a8a me@host",
+        "next_page_token: CAoQAA1234567890abcd",
+        "\"signature\": \"ErUBCkYIBxgCIkDaBcDeFgHiJkLmNoP1234567890\"",
+        "keyboard=qwerty123456",
+        "PASS: test-12 ok",
+        "token_count = 1234567890123456",
+        "+12345678901\n+line\n",
+        "let x = a +14155552671b",
+        "version 1.2.3+14155552671",
+        "press any key 12345678",
+        "the key 5d41402abc4b2a76b9719d911017c592",
     ];
     for text in texts {
         left_alone(text);
@@ -105,7 +142,9 @@ fn source_code_is_spared_assignments_and_fields_only() {
     assert_eq!(redaction(code, Content::Code).text.as_str(), code);
     assert_ne!(redaction(code, Content::Text).text.as_str(), code);
     let key = key("ghp_{base62:36}", 2);
-    let line = format!("t = \"{key}\"; h = \"Authorization: Bearer abcdefgh12345678\"; u = \"https://a:hunter2@b.example/?token=abc123def456ghi7\"");
+    let line = format!(
+        "t = \"{key}\"; h = \"Authorization: Bearer abcdefgh12345678\"; u = \"https://a:hunter2@b.example/?token=abc123def456ghi7\""
+    );
     let clean = redaction(&line, Content::Code);
     assert_eq!(clean.found.len(), 4, "{}", clean.text);
     assert_eq!(Content::of_path("src/main.rs"), Content::Code);
@@ -115,7 +154,10 @@ fn source_code_is_spared_assignments_and_fields_only() {
 #[test]
 fn the_same_secret_gets_the_same_mark() {
     let text = "password=hunter2 other_password=hunter3 \"password\": \"hunter2\"";
-    check(text, "password=[REDACTED:password:1] other_password=[REDACTED:password:2] \"password\": \"[REDACTED:password:1]\"");
+    check(
+        text,
+        "password=[REDACTED:password:1] other_password=[REDACTED:password:2] \"password\": \"[REDACTED:password:1]\"",
+    );
     let keyed = |byte| Redactor::keyed(Rules::default(), SessionKey::new([byte; 32]));
     let first = keyed(1).redact(text, Content::Text).text;
     assert_eq!(first, keyed(1).redact(text, Content::Text).text);
@@ -140,9 +182,8 @@ fn json_is_spliced_and_sealed_fields_are_reported() {
         {{"role":"user","content":"pass\u0077ord=hun\/ter2\nnext"}}], "api_key":"a1b2\"c3d4e5", "n": 1.0 }}"#
     );
     let done = Redactor::numbered(Rules::default()).redact_json(&body).unwrap();
-    let expected = body
-        .replace(r"hun\/ter2", "[REDACTED:password:1]")
-        .replace(r#"a1b2\"c3d4e5"#, "[REDACTED:secret:2]");
+    let expected =
+        body.replace(r"hun\/ter2", "[REDACTED:password:1]").replace(r#"a1b2\"c3d4e5"#, "[REDACTED:secret:2]");
     assert_eq!(done.text.as_str(), expected);
     assert_eq!(done.sealed.len(), 1);
     assert_eq!(&body[done.sealed[0].start..done.sealed[0].end], key);
@@ -165,7 +206,8 @@ fn images_and_ids_keep_their_bytes() {
 
 #[test]
 fn users_add_rules_and_allow_values() {
-    let rule = |name: &str, pattern: &str| RedactionRule { name: name.to_owned(), pattern: pattern.to_owned() };
+    let rule =
+        |name: &str, pattern: &str| RedactionRule { name: name.to_owned(), pattern: pattern.to_owned() };
     let added = Redaction {
         rules: vec![rule("badge", "B-[0-9]{6}"), rule("room", "room ([0-9]+)")],
         allow: vec!["hunter[0-9]".to_owned()],
@@ -184,10 +226,16 @@ fn a_bad_rule_is_refused_with_its_place() {
     let refused = |name: &str, pattern: &str| {
         let good = RedactionRule { name: "good".to_owned(), pattern: "x".to_owned() };
         let bad = RedactionRule { name: name.to_owned(), pattern: pattern.to_owned() };
-        Rules::with_user(&Redaction { rules: vec![good, bad], ..Redaction::default() }).err().unwrap().to_string()
+        Rules::with_user(&Redaction { rules: vec![good, bad], ..Redaction::default() })
+            .err()
+            .unwrap()
+            .to_string()
     };
     assert_eq!(refused("a", "ab(c"), "redaction.rules[1], byte 2: unclosed group");
-    assert_eq!(refused("a b", "x"), "redaction.rules[1], byte 1: a name has 1 to 40 lower case letters, digits and dashes");
+    assert_eq!(
+        refused("a b", "x"),
+        "redaction.rules[1], byte 1: a name has 1 to 40 lower case letters, digits and dashes"
+    );
     assert!(refused("a", "x*").contains("matches the empty text"));
     let allow = Redaction { allow: vec!["a{2,1}".to_owned()], ..Redaction::default() };
     assert!(Rules::with_user(&allow).err().unwrap().to_string().starts_with("redaction.allow[0], byte 1"));

@@ -20,14 +20,16 @@ fn streamed(text: &str, cut: usize) -> String {
 
 /// Every character as JSON may also write it.
 fn escaped(text: &str) -> String {
-    text.bytes().map(|byte| format!("\\u{byte:04x}")).collect()
+    text.bytes().flat_map(|byte| format!("\\u{byte:04x}").into_bytes()).map(char::from).collect()
 }
 
 /// A key inside a parameter that is itself a URL: only what is not allowed there is encoded.
 fn url_encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                char::from(byte).to_string()
+            }
             _ => format!("%{byte:02X}"),
         })
         .collect()
@@ -128,11 +130,40 @@ fn piece() -> impl Strategy<Value = String> {
     let shapes: Vec<(String, String)> =
         rows.iter().flat_map(|row| row.shapes.iter().map(|shape| (row.lead(), shape.clone()))).collect();
     prop_oneof![
-        (proptest::sample::select(shapes), any::<u64>()).prop_map(|((lead, shape), seed)| lead + &key(&shape, seed)),
+        (proptest::sample::select(shapes), any::<u64>())
+            .prop_map(|((lead, shape), seed)| lead + &key(&shape, seed)),
         proptest::sample::select(vec![
-            "password=", "\"api_key\": \"", "Authorization: Bearer ", "token: ", "://user:", "@host.example/", "\n", " ", "\"", "'", "; ",
-            "Cookie: sid=", "&", "?key=", "-----BEGIN RSA PRIVATE KEY-----\n", "-----END RSA PRIVATE KEY-----", "<@", ">", "+14155552671",
-            "curl -u a:", "kind: Secret\ndata:\n  a: ", "Server=db;Password=", ";", "[REDACTED:token:1]", "é", "\\", "\\n", "{", "}", "=", ":",
+            "password=",
+            "\"api_key\": \"",
+            "Authorization: Bearer ",
+            "token: ",
+            "://user:",
+            "@host.example/",
+            "\n",
+            " ",
+            "\"",
+            "'",
+            "; ",
+            "Cookie: sid=",
+            "&",
+            "?key=",
+            "-----BEGIN RSA PRIVATE KEY-----\n",
+            "-----END RSA PRIVATE KEY-----",
+            "<@",
+            ">",
+            "+14155552671",
+            "curl -u a:",
+            "kind: Secret\ndata:\n  a: ",
+            "Server=db;Password=",
+            ";",
+            "[REDACTED:token:1]",
+            "é",
+            "\\",
+            "\\n",
+            "{",
+            "}",
+            "=",
+            ":",
         ])
         .prop_map(str::to_owned),
         "[a-zA-Z0-9_.+/ =:-]{0,40}",
