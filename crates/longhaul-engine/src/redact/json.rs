@@ -3,8 +3,8 @@
 //!
 //! A string is unescaped before it is read, so that a secret written `gh\u0070_…` or `pass\/word` is found, and what is found
 //! is mapped back to the bytes it came from. Marks need no escapes, so the document stays valid, also where the string is
-//! itself JSON. Ids that the protocol needs and images are not read. Thinking, signatures and encrypted content may not be
-//! edited: what is found in them is reported as sealed, and the caller drops the block.
+//! itself JSON. Ids that the protocol needs, images, signatures and encrypted content are not read. Thinking may not be edited:
+//! what is found in it is reported as sealed, and the caller drops the block.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -75,7 +75,7 @@ pub(super) fn redact(body: &str, rules: &Rules, marks: &mut Marks) -> Result<Jso
     for leaf in Leaves::of(body) {
         let name = &body[leaf.name.clone()];
         let raw = &body[leaf.text.clone()];
-        if IDS.contains(&name) || is_binary(name, raw) {
+        if IDS.contains(&name) || OPAQUE.contains(&name) || is_binary(name, raw) {
             continue;
         }
         let read = Unescaped::from(raw);

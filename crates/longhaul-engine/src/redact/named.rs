@@ -154,7 +154,7 @@ pub(super) fn field(name: &[u8], value: &[u8], rules: &Standard) -> Option<(usiz
     let name = &name[name.len().saturating_sub(NAME)..];
     let hits = rules.words.find_iter(name).filter_map(|found| {
         match rules.word_meanings[found.pattern().as_usize()] {
-            Meaning::Named { class, whole, cookie: false } => {
+            Meaning::Named { class, whole, cookie: false } if class != Class::Query => {
                 Some(Hit { start: found.start(), end: found.end(), class, whole })
             }
             _ => None,
