@@ -57,9 +57,10 @@ const IDS: [&str; 10] = [
     "container_id",
     "file_id",
 ];
-/// Fields that may not be edited.
-const SEALED: [&str; 5] =
-    ["thinking", "signature", "encrypted_content", "thought_signature", "thoughtSignature"];
+/// Fields that nobody but their vendor can read.
+const OPAQUE: [&str; 4] = ["signature", "encrypted_content", "thought_signature", "thoughtSignature"];
+/// Text that may not be edited.
+const SEALED: [&str; 1] = ["thinking"];
 /// Fields that hold binary data, if all of it is base64.
 const BINARY: [&str; 4] = ["data", "b64_json", "file_data", "image_url"];
 

@@ -47,7 +47,8 @@ fn real_bodies_keep_every_byte() {
         println!("skipped: LONGHAUL_SHARED is not set");
         return;
     };
-    let files = std::fs::read_dir(Path::new(&shared).join("corpus")).unwrap().map(|entry| entry.unwrap().path());
+    let files =
+        std::fs::read_dir(Path::new(&shared).join("corpus")).unwrap().map(|entry| entry.unwrap().path());
     for file in files.filter(|file| file.extension().is_some_and(|ending| ending == "json")) {
         let body = std::fs::read_to_string(&file).unwrap();
         let done = Redactor::numbered(Rules::default()).redact_json(&body).unwrap();
