@@ -338,9 +338,9 @@ fn quote_end(text: &[u8], from: usize, quote: u8, slashes: usize) -> Option<usiz
 fn without_scheme(runs: &Runs, start: usize, end: usize, names: &Names, class: Class) -> (usize, usize) {
     let text = runs.text;
     let word_end =
-        start + text[start..].iter().take(12).take_while(|byte| !byte.is_ascii_whitespace()).count();
+        start + text[start..].iter().take(20).take_while(|byte| !byte.is_ascii_whitespace()).count();
     let word = std::str::from_utf8(&text[start..word_end.min(text.len())]).unwrap_or_default();
-    let is_scheme = word.len() < 12 && names.schemes.iter().any(|scheme| scheme.eq_ignore_ascii_case(word));
+    let is_scheme = word.len() < 20 && names.schemes.iter().any(|scheme| scheme.eq_ignore_ascii_case(word));
     if !is_scheme || class == Class::Password {
         return (start, end);
     }
