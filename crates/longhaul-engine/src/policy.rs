@@ -14,7 +14,7 @@ mod reasons;
 mod tests;
 
 pub use check::{Invalid, Warning};
-pub use config::{CacheStrategy, CacheTtl, Config};
+pub use config::{CacheStrategy, CacheTtl, Config, Redaction, RedactionRule};
 pub use reasons::Derived;
 
 use check::{in_range, invalid};

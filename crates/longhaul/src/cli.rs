@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use longhaul_engine::Dialect;
 use longhaul_engine::digest::Kind;
@@ -60,6 +60,11 @@ pub(crate) enum Command {
     /// Print every number that holds for a model, and why
     #[command(after_help = "Example:\n  longhaul explain --model anthropic/claude-opus-4.5 --threshold 0.6")]
     Explain(ExplainArgs),
+    /// Take the secrets out of a text
+    #[command(
+        after_help = "Example:\n  kubectl get secret -o yaml | longhaul redact -\n  longhaul redact --json --kind code main.py"
+    )]
+    Redact(RedactArgs),
     /// Print a script that completes commands and options in a shell
     #[command(
         after_help = "Example:\n  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul"
@@ -212,6 +217,34 @@ pub(crate) struct ExplainArgs {
     pub(crate) answer: Answer,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RedactArgs {
+    /// The text; `-` is standard input
+    #[arg(value_name = "TEXT", required_unless_present = "list_rules")]
+    pub(crate) text: Option<PathBuf>,
+    /// What the text is; without it, source code goes by the file's ending
+    #[arg(long, value_enum)]
+    pub(crate) kind: Option<TextKind>,
+    /// Print what is looked for instead
+    #[arg(long, conflicts_with_all = ["text", "kind"])]
+    pub(crate) list_rules: bool,
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+/// What a text is, for redaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TextKind {
+    /// Prose, logs, configuration: every rule applies
+    Text,
+    /// Source code: assignments and fields are left alone
+    Code,
+    /// One JSON document: it stays valid, and protocol ids, images and sealed fields keep their bytes
+    Json,
 }
 
 #[derive(Debug, Args)]

@@ -7,5 +7,6 @@ pub(crate) mod config;
 pub(crate) mod digest;
 pub(crate) mod explain;
 pub(crate) mod recall;
+pub(crate) mod redact;
 pub(crate) mod stats;
 pub(crate) mod tokens;

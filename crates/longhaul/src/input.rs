@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// The whole of it, as text. A byte-order mark stays, because the output must be able to equal the input.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     let shown = shown(path);
-    let bytes = read_bytes(path, &shown)?;
+    let bytes = read_bytes(path)?;
     if bytes.starts_with(&[0x1f, 0x8b]) {
         return Err(Failure::Wrong(format!("{shown} is gzip-compressed; unpack it first")));
     }
@@ -31,23 +31,30 @@ pub(crate) fn shown(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-fn read_bytes(path: &Path, shown: &str) -> Result<Vec<u8>, Failure> {
+/// It as a stream of bytes, for what can be larger than memory.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Box::new(std::io::stdin().lock()));
+    }
+    File::open(path).map(|file| Box::new(file) as Box<dyn Read>).map_err(|error| unreadable(path, &error))
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().lock().read_to_end(&mut bytes)
-    } else {
-        File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
-    };
-    match read {
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
-                Failure::Wrong(format!("{shown} does not exist; check the path"))
-            }
-            ErrorKind::IsADirectory => Failure::Wrong(format!("{shown} is a directory; name a file in it")),
-            ErrorKind::InvalidInput => Failure::Wrong(format!("{shown} is not a file name; check the path")),
-            _ => Failure::World(format!("cannot read {shown}: {error}")),
-        }),
+    open(path)?.read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
+    Ok(bytes)
+}
+
+/// Why it cannot be read, in one line.
+pub(crate) fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    let shown = shown(path);
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
+            Failure::Wrong(format!("{shown} does not exist; check the path"))
+        }
+        ErrorKind::IsADirectory => Failure::Wrong(format!("{shown} is a directory; name a file in it")),
+        ErrorKind::InvalidInput => Failure::Wrong(format!("{shown} is not a file name; check the path")),
+        _ => Failure::World(format!("cannot read {shown}: {error}")),
     }
 }
 

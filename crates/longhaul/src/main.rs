@@ -42,6 +42,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Recall(args) => return commands::recall::run(args),
         Command::Config(args) => commands::config::run(args, &environment)?,
         Command::Explain(args) => commands::explain::run(args, &environment)?,
+        Command::Redact(args) => commands::redact::run(args, &environment)?,
         Command::Completions(args) => commands::completions::run(args)?,
     }
     Ok(ExitCode::SUCCESS)

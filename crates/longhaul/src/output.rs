@@ -19,16 +19,59 @@ pub(crate) fn write(file: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
             _ => Ok(()),
         };
     };
-    fs::write(file, bytes).map_err(|error| {
-        let shown = file.display();
-        match error.kind() {
-            ErrorKind::IsADirectory => Failure::Wrong(format!("{shown} is a directory; name a file in it")),
-            ErrorKind::NotFound | ErrorKind::NotADirectory => {
-                Failure::Wrong(format!("{shown} is in no existing directory; make it first"))
-            }
-            _ => Failure::World(format!("cannot write {shown}: {error}")),
+    fs::write(file, bytes).map_err(|error| unwritable(file, &error))
+}
+
+fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
+    let shown = file.display();
+    match error.kind() {
+        ErrorKind::IsADirectory => Failure::Wrong(format!("{shown} is a directory; name a file in it")),
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            Failure::Wrong(format!("{shown} is in no existing directory; make it first"))
         }
-    })
+        _ => Failure::World(format!("cannot write {shown}: {error}")),
+    }
+}
+
+/// Where a command writes piece by piece.
+pub(crate) struct Sink<'p> {
+    file: Option<&'p Path>,
+    /// Nothing once the reader has gone away.
+    to: Option<Box<dyn Write>>,
+}
+
+impl<'p> Sink<'p> {
+    pub(crate) fn open(file: Option<&'p Path>) -> Result<Self, Failure> {
+        let to: Box<dyn Write> = match file {
+            None => Box::new(stdout().lock()),
+            Some(path) => Box::new(fs::File::create(path).map_err(|error| unwritable(path, &error))?),
+        };
+        Ok(Self { file, to: Some(to) })
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Some(to) = &mut self.to else { return Ok(()) };
+        let done = to.write_all(bytes);
+        self.check(done)
+    }
+
+    pub(crate) fn close(mut self) -> Result<(), Failure> {
+        let Some(to) = &mut self.to else { return Ok(()) };
+        let done = to.flush();
+        self.check(done)
+    }
+
+    fn check(&mut self, done: std::io::Result<()>) -> Result<(), Failure> {
+        match (done, self.file) {
+            (Ok(()), _) => Ok(()),
+            (Err(error), None) if error.kind() == ErrorKind::BrokenPipe => {
+                self.to = None;
+                Ok(())
+            }
+            (Err(error), None) => Err(Failure::World(format!("cannot write to standard output: {error}"))),
+            (Err(error), Some(file)) => Err(unwritable(file, &error)),
+        }
+    }
 }
 
 /// Writes a value as JSON, for programs that like lines to end.

@@ -183,11 +183,13 @@ pub struct Redaction {
     pub logs: bool,
     /// Further shapes of secrets.
     pub rules: Vec<RedactionRule>,
+    /// Regular expressions: a value that one of them matches in full is no secret.
+    pub allow: Vec<String>,
 }
 
 impl Default for Redaction {
     fn default() -> Self {
-        Redaction { logs: true, rules: Vec::new() }
+        Redaction { logs: true, rules: Vec::new(), allow: Vec::new() }
     }
 }
 

@@ -57,7 +57,7 @@ fn is_material(byte: u8) -> bool {
     MATERIAL[byte as usize]
 }
 
-/// A PuTTY key file from its first line: the private lines and the MAC go, the header stays.
+/// A `PuTTY` key file from its first line: the private lines and the MAC go, the header stays.
 pub(super) fn putty_key(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let window = &text[at..text.len().min(at + BLOCK)];
     let start = memmem::find(window, b"Private-Lines:")?;
@@ -66,7 +66,10 @@ pub(super) fn putty_key(text: &[u8], at: usize) -> Option<(usize, usize)> {
             let line = &window[start + mac..];
             start + mac + memchr::memchr(b'\n', line).unwrap_or(line.len())
         }
-        None => start + window[start..].iter().position(|&byte| !is_material(byte)).unwrap_or(window.len() - start),
+        None => {
+            start
+                + window[start..].iter().position(|&byte| !is_material(byte)).unwrap_or(window.len() - start)
+        }
     };
     Some((at + start, at + end))
 }

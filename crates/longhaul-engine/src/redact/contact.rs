@@ -12,7 +12,8 @@ pub(super) fn phone_number(text: &[u8], plus: usize) -> Option<(usize, usize)> {
     let digits = &text[start..start + length];
     let north_american = digits.first() == Some(&b'1');
     let fits = if north_american { length == 11 && digits[1] >= b'2' } else { (10..=15).contains(&length) };
-    if !fits || !has_country_code(digits) || is_joined(text, plus, start + length) || is_diff_line(text, plus) {
+    if !fits || !has_country_code(digits) || is_joined(text, plus, start + length) || is_diff_line(text, plus)
+    {
         return None;
     }
     Some((plus, start + length))
@@ -21,7 +22,9 @@ pub(super) fn phone_number(text: &[u8], plus: usize) -> Option<(usize, usize)> {
 fn has_country_code(digits: &[u8]) -> bool {
     SHORT_CODES.split(|&byte| byte == b' ').any(|code| digits.starts_with(code))
         || LONG_CODE_STARTS.iter().any(|code| digits.starts_with(code))
-        || [&b"68"[..], b"69", b"80", b"85", b"87", b"88", b"96", b"97", b"99"].iter().any(|code| digits.starts_with(code))
+        || [&b"68"[..], b"69", b"80", b"85", b"87", b"88", b"96", b"97", b"99"]
+            .iter()
+            .any(|code| digits.starts_with(code))
 }
 
 /// A sign between two operands, in a version or in base64 is no phone number.
@@ -30,7 +33,8 @@ fn is_joined(text: &[u8], plus: usize, end: usize) -> bool {
     let after = text.get(end).copied();
     let part = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80 || b"+/=_-.@".contains(&byte);
     let ends_sentence = after == Some(b'.') && !text.get(end + 1).is_some_and(u8::is_ascii_alphanumeric);
-    before.is_some_and(|byte| part(byte) && !escaped(text, plus)) || (after.is_some_and(part) && !ends_sentence)
+    before.is_some_and(|byte| part(byte) && !escaped(text, plus))
+        || (after.is_some_and(part) && !ends_sentence)
 }
 
 fn escaped(text: &[u8], at: usize) -> bool {
@@ -53,5 +57,6 @@ fn is_diff_line(text: &[u8], plus: usize) -> bool {
 pub(super) fn mention(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let start = at + 2 + usize::from(matches!(text.get(at + 2), Some(b'!' | b'&')));
     let length = text[start..].iter().take(21).take_while(|byte| byte.is_ascii_digit()).count();
-    ((17..=20).contains(&length) && text.get(start + length) == Some(&b'>')).then_some((start, start + length))
+    ((17..=20).contains(&length) && text.get(start + length) == Some(&b'>'))
+        .then_some((start, start + length))
 }

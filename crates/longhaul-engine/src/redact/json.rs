@@ -3,8 +3,8 @@
 //!
 //! A string is unescaped before it is read, so that a secret written `gh\u0070_…` or `pass\/word` is found, and what is found
 //! is mapped back to the bytes it came from. Marks need no escapes, so the document stays valid, also where the string is
-//! itself JSON. Ids that the protocol needs and images are not read. Thinking, signatures and encrypted content may not be
-//! edited: what is found in them is reported as sealed, and the caller drops the block.
+//! itself JSON. Ids that the protocol needs, images, signatures and encrypted content are not read. Thinking may not be edited:
+//! what is found in it is reported as sealed, and the caller drops the block.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -57,8 +57,10 @@ const IDS: [&str; 10] = [
     "container_id",
     "file_id",
 ];
-/// Fields that may not be edited.
-const SEALED: [&str; 5] = ["thinking", "signature", "encrypted_content", "thought_signature", "thoughtSignature"];
+/// Fields that nobody but their vendor can read.
+const OPAQUE: [&str; 4] = ["signature", "encrypted_content", "thought_signature", "thoughtSignature"];
+/// Text that may not be edited.
+const SEALED: [&str; 1] = ["thinking"];
 /// Fields that hold binary data, if all of it is base64.
 const BINARY: [&str; 4] = ["data", "b64_json", "file_data", "image_url"];
 
@@ -74,7 +76,7 @@ pub(super) fn redact(body: &str, rules: &Rules, marks: &mut Marks) -> Result<Jso
     for leaf in Leaves::of(body) {
         let name = &body[leaf.name.clone()];
         let raw = &body[leaf.text.clone()];
-        if IDS.contains(&name) || is_binary(name, raw) {
+        if IDS.contains(&name) || OPAQUE.contains(&name) || is_binary(name, raw) {
             continue;
         }
         let read = Unescaped::from(raw);
@@ -100,7 +102,9 @@ fn secrets<'r>(name: &str, text: &str, rules: &'r Rules) -> Vec<(Range<usize>, &
     let inside = scan::secrets(text.as_bytes(), Content::Text, rules);
     let named = scan::field(name.as_bytes(), text.as_bytes(), rules);
     match named {
-        Some((range, kind)) if inside.iter().all(|finding| range.start <= finding.start && finding.end <= range.end) => {
+        Some((range, kind))
+            if inside.iter().all(|finding| range.start <= finding.start && finding.end <= range.end) =>
+        {
             let kind = inside.first().map_or(kind, |finding| finding.kind);
             vec![(range, kind)]
         }
@@ -192,7 +196,7 @@ struct Leaves<'j> {
 
 impl<'j> Leaves<'j> {
     fn of(body: &'j str) -> Self {
-        Self { body: body.as_bytes(), at: 0, names: vec![0..0] }
+        Self { body: body.as_bytes(), at: 0, names: Vec::new() }
     }
 
     fn string_end(&self, from: usize) -> usize {

@@ -11,10 +11,17 @@ use super::SessionKey;
 
 const OPEN: &[u8] = b"[REDACTED:";
 
+/// A mark of no secret in particular, to see what a text looks like with marks in it.
+pub(super) const STAND_IN: &[u8] = b"[REDACTED:secret:1]";
+
 /// From this length a secret keeps some characters at each end.
 const LONG: usize = 24;
 const KEPT_FIRST: usize = 4;
 const KEPT_LAST: usize = 2;
+
+/// Kinds whose ends say nothing, or are a part of what a person made up.
+const KEEPS_NOTHING: [&str; 6] =
+    ["private-key", "password", "url-credentials", "database-url", "connection-string", "kubernetes-secret"];
 
 /// How secrets are told apart.
 #[derive(Clone)]
@@ -58,9 +65,9 @@ fn fingerprint(secret: &[u8]) -> (u64, u64) {
     (hash(0), hash(1))
 }
 
-/// The ends that a long secret keeps. Keys only: a password's ends are a part of the password.
+/// The ends that a long secret keeps.
 fn ends<'s>(kind: &str, secret: &'s [u8]) -> Option<(&'s str, &'s str)> {
-    if secret.len() < LONG || matches!(kind, "private-key" | "password" | "url-credentials" | "kubernetes-secret") {
+    if secret.len() < LONG || KEEPS_NOTHING.contains(&kind) {
         return None;
     }
     let first = std::str::from_utf8(&secret[..KEPT_FIRST]).ok()?;
@@ -87,7 +94,8 @@ fn length(text: &[u8]) -> Option<usize> {
         (identity, None) => (None, identity),
         (hint, Some(identity)) => (Some(hint), identity),
     };
-    let well_kind = !kind.is_empty() && kind.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-');
+    let well_kind = !kind.is_empty()
+        && kind.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-');
     let well_hint = hint.is_none_or(|hint| {
         hint.len() == KEPT_FIRST + 2 + KEPT_LAST && &hint[KEPT_FIRST..KEPT_FIRST + 2] == b".."
     });

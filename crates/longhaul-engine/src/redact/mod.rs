@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 pub use json::{JsonRedaction, NotJson};
-pub use rules::{RuleError, RuleSummary, Rules, UserRule};
+pub use rules::{RuleError, RuleSummary, Rules};
 pub use stream::{Piece, Stream};
 
 use mark::Marks;
@@ -101,8 +101,11 @@ impl Content {
     pub fn of_path(path: &str) -> Self {
         const CODE: &str = "rs py pyi js jsx mjs cjs ts tsx go java kt scala c h cc cpp hpp cs rb php swift m mm lua pl pm r jl \
                             ex exs erl hs ml clj dart zig nim vue svelte sql css scss html";
-        let ending = path.rsplit(['/', '\\']).next().and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending);
-        if ending.is_some_and(|ending| CODE.split_whitespace().any(|known| known.eq_ignore_ascii_case(ending))) {
+        let ending =
+            path.rsplit(['/', '\\']).next().and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending);
+        if ending
+            .is_some_and(|ending| CODE.split_whitespace().any(|known| known.eq_ignore_ascii_case(ending)))
+        {
             Self::Code
         } else {
             Self::Text

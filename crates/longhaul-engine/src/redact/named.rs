@@ -6,6 +6,7 @@
 
 use super::rules::{Meaning, Names, Standard};
 use super::shape::{Alphabet, Runs};
+use super::url;
 use super::value::{self, Class, Written};
 
 /// A name is not longer than this, nor is the space around a separator.
@@ -66,6 +67,11 @@ pub(super) fn value_at(runs: &Runs, hit: Hit, rules: &Standard) -> Option<Named>
         return None;
     }
     let (separator, at) = separator(text, name_end)?;
+    // `key-1f2e…` by itself is an id; `service-key-1f2e…` is not.
+    let joined = hit.start > 0 && Alphabet::Dotted.holds(text[hit.start - 1]);
+    if separator == Separator::Dash && !joined && text[hit.start..hit.end].eq_ignore_ascii_case(b"key") {
+        return None;
+    }
     let (start, end, quoted) = value_range(runs, at, separator)?;
     let (start, end) = without_scheme(runs, start, end, &rules.names, hit.class);
     let value = &text[start..end];
@@ -73,7 +79,11 @@ pub(super) fn value_at(runs: &Runs, hit: Hit, rules: &Standard) -> Option<Named>
     if (!quoted && is_no_value(text, value, end, separator)) || !names_across(separator, word, value) {
         return None;
     }
-    let loosest = if matches!(separator, Separator::Space | Separator::Dash) { Written::Spoken } else { Written::Tight };
+    let loosest = if matches!(separator, Separator::Space | Separator::Dash) {
+        Written::Spoken
+    } else {
+        Written::Tight
+    };
     if !value::fits(value, hit.class.max(Class::Secret), loosest) {
         return None;
     }
@@ -86,10 +96,26 @@ pub(super) fn value_at(runs: &Runs, hit: Hit, rules: &Standard) -> Option<Named>
     let misplaced = class == Class::Query && place != Place::Query;
     let verdict = separator == Separator::Colon && word.eq_ignore_ascii_case(b"pass") && !name.is_quoted();
     let not_a_tag = separator == Separator::Tag && name.before.last() != Some(&b'<');
-    if broken_json || misplaced || verdict || not_a_tag || name.text.eq_ignore_ascii_case(value.strip_suffix(b"=").unwrap_or(value)) {
+    if broken_json
+        || misplaced
+        || verdict
+        || not_a_tag
+        || name.text.eq_ignore_ascii_case(value.strip_suffix(b"=").unwrap_or(value))
+    {
         return None;
     }
-    value::is_secret(value, class, written, &rules.placeholders).then_some(Named { start, end, class, place })
+    // In a connection string any word is a password.
+    let listed = class == Class::Password
+        && written == Written::Tight
+        && text.get(end) == Some(&b';')
+        && !rules.placeholders.is_blank(value)
+        && url::connection_string(text, start, end).is_some();
+    (listed || value::is_secret(value, class, written, &rules.placeholders)).then_some(Named {
+        start,
+        end,
+        class,
+        place,
+    })
 }
 
 /// Whether a name may reach its value over this separator. Over a space or a dash only words that mean little else do:
@@ -99,25 +125,26 @@ fn names_across(separator: Separator, word: &[u8], value: &[u8]) -> bool {
     let shouted = word.iter().all(u8::is_ascii_uppercase);
     match separator {
         Separator::Dash => telling && value.len() >= 20,
-        Separator::Space => shouted || !matches(&["private", "access", "login", "session", "auth", "pat", "jwt", "sid"], word),
+        Separator::Space => {
+            shouted || !matches(&["private", "access", "login", "session", "auth", "pat", "jwt", "sid"], word)
+        }
         _ => true,
     }
 }
 
 /// A call, a name and its value, the next words of a dashed name, or text that was cut short: no value of the name before it.
 fn is_no_value(text: &[u8], value: &[u8], end: usize, separator: Separator) -> bool {
-    let word = |most| value.iter().take(most).take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_').count();
+    let word = |most| {
+        value.iter().take(most).take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_').count()
+    };
     let followed_by_call = matches!(text.get(end), Some(b'(' | b'[' | b'{'));
     let elided = text[end..].starts_with(b"...");
-    let goes_on = match separator {
-        Separator::Dash => {
-            let length = word(16);
-            length < 16 && value.get(length).is_some_and(|byte| matches!(byte, b'-' | b'=' | b'.'))
-        }
-        _ => {
-            let length = word(NAME);
-            value.get(length) == Some(&b'=') && value.get(length + 1).is_some_and(|byte| *byte != b'=')
-        }
+    let goes_on = if separator == Separator::Dash {
+        let length = word(16);
+        length < 16 && value.get(length).is_some_and(|byte| matches!(byte, b'-' | b'=' | b'.'))
+    } else {
+        let length = word(NAME);
+        value.get(length) == Some(&b'=') && value.get(length + 1).is_some_and(|byte| *byte != b'=')
     };
     followed_by_call || elided || goes_on
 }
@@ -125,11 +152,13 @@ fn is_no_value(text: &[u8], value: &[u8], end: usize, separator: Separator) -> b
 /// The secret in the value of a JSON field with this name.
 pub(super) fn field(name: &[u8], value: &[u8], rules: &Standard) -> Option<(usize, usize, Class)> {
     let name = &name[name.len().saturating_sub(NAME)..];
-    let hits = rules.words.find_iter(name).filter_map(|found| match rules.word_meanings[found.pattern().as_usize()] {
-        Meaning::Named { class, whole, cookie: false } => {
-            Some(Hit { start: found.start(), end: found.end(), class, whole })
+    let hits = rules.words.find_iter(name).filter_map(|found| {
+        match rules.word_meanings[found.pattern().as_usize()] {
+            Meaning::Named { class, whole, cookie: false } if class != Class::Query => {
+                Some(Hit { start: found.start(), end: found.end(), class, whole })
+            }
+            _ => None,
         }
-        _ => None,
     });
     let hit = hits.last()?;
     if name_end(name, hit)? != name.len() || (hit.whole && !starts_word(name, hit.start)) {
@@ -137,7 +166,8 @@ pub(super) fn field(name: &[u8], value: &[u8], rules: &Standard) -> Option<(usiz
     }
     let class = Name { text: name, before: b"" }.class(hit, &name[hit.start..hit.end], &rules.names)?;
     let (start, end) = without_scheme(&Runs::over(value), 0, value.len(), &rules.names, class);
-    value::is_secret(&value[start..end], class, Written::Quoted, &rules.placeholders).then_some((start, end, class))
+    value::is_secret(&value[start..end], class, Written::Quoted, &rules.placeholders)
+        .then_some((start, end, class))
 }
 
 /// Where the name ends: after a number or one of the few words that may follow. Anything else makes it another name.
@@ -147,7 +177,8 @@ fn name_end(text: &[u8], hit: Hit) -> Option<usize> {
     let mut end = hit.end;
     if let Some(tail) = TAILS.iter().find(|tail| rest.starts_with(tail)) {
         let is_id = tail.to_ascii_lowercase().ends_with(b"id");
-        let access_key = is_id && ends_with_any(&text[..hit.end], &["accesskey", "access_key", "access-key", "access"]);
+        let access_key =
+            is_id && ends_with_any(&text[..hit.end], &["accesskey", "access_key", "access-key", "access"]);
         if access_key || !is_id {
             end += tail.len();
         }
@@ -160,7 +191,9 @@ fn name_end(text: &[u8], hit: Hit) -> Option<usize> {
 }
 
 fn ends_with_any(text: &[u8], ends: &[&str]) -> bool {
-    ends.iter().any(|end| text.len() >= end.len() && text[text.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes()))
+    ends.iter().any(|end| {
+        text.len() >= end.len() && text[text.len() - end.len()..].eq_ignore_ascii_case(end.as_bytes())
+    })
 }
 
 fn name_start(text: &[u8], end: usize) -> usize {
@@ -187,7 +220,9 @@ fn separator(text: &[u8], name_end: usize) -> Option<(Separator, usize)> {
         b'=' if spaced => Some((Separator::Assign, skip_blanks(text, at + 1))),
         b'=' => Some((Separator::Equals, skip_blanks(text, at + 1))),
         b':' => colon(text, at),
-        b'%' if rest.len() > 2 && rest[..3].eq_ignore_ascii_case(b"%3d") => Some((Separator::Encoded, at + 3)),
+        b'%' if rest.len() > 2 && rest[..3].eq_ignore_ascii_case(b"%3d") => {
+            Some((Separator::Encoded, at + 3))
+        }
         b'%' if rest.len() > 2 && rest[..3].eq_ignore_ascii_case(b"%3a") => Some((Separator::Colon, at + 3)),
         b'>' if !spaced && !quoted => Some((Separator::Tag, at + 1)),
         b',' if quoted && bracket == after_quote => pair(text, at + 1),
@@ -251,7 +286,8 @@ fn value_range(runs: &Runs, at: usize, separator: Separator) -> Option<(usize, u
     }
     let at = past_line_break(text, at);
     // `b"…"`, `r'…'` and their like.
-    let prefixed = text.get(at).is_some_and(u8::is_ascii_alphabetic) && matches!(text.get(at + 1), Some(b'"' | b'\''));
+    let prefixed =
+        text.get(at).is_some_and(u8::is_ascii_alphabetic) && matches!(text.get(at + 1), Some(b'"' | b'\''));
     let at = at + usize::from(prefixed);
     let (quoted, inner) = closing_quote(text, at);
     if quoted {
@@ -267,7 +303,8 @@ fn value_range(runs: &Runs, at: usize, separator: Separator) -> Option<(usize, u
     if separator == Separator::Encoded {
         end = end.min(runs.encoded_ampersand(at));
     }
-    let trailing = text[at..end].iter().rev().take(3).take_while(|byte| matches!(byte, b'.' | b':' | b'?')).count();
+    let trailing =
+        text[at..end].iter().rev().take(3).take_while(|byte| matches!(byte, b'.' | b':' | b'?')).count();
     (end > at).then_some((at, end - trailing, false))
 }
 
@@ -300,9 +337,10 @@ fn quote_end(text: &[u8], from: usize, quote: u8, slashes: usize) -> Option<usiz
 /// `Bearer abc` is the scheme and the secret; the scheme stays. A quoted header value ends at its first space.
 fn without_scheme(runs: &Runs, start: usize, end: usize, names: &Names, class: Class) -> (usize, usize) {
     let text = runs.text;
-    let word_end = start + text[start..].iter().take(12).take_while(|byte| !byte.is_ascii_whitespace()).count();
+    let word_end =
+        start + text[start..].iter().take(20).take_while(|byte| !byte.is_ascii_whitespace()).count();
     let word = std::str::from_utf8(&text[start..word_end.min(text.len())]).unwrap_or_default();
-    let is_scheme = word.len() < 12 && names.schemes.iter().any(|scheme| scheme.eq_ignore_ascii_case(word));
+    let is_scheme = word.len() < 20 && names.schemes.iter().any(|scheme| scheme.eq_ignore_ascii_case(word));
     if !is_scheme || class == Class::Password {
         return (start, end);
     }
@@ -310,12 +348,21 @@ fn without_scheme(runs: &Runs, start: usize, end: usize, names: &Names, class: C
     (start, runs.end(Alphabet::Bare, start))
 }
 
-fn written(text: &[u8], name: &Name, separator: Separator, end: usize, quoted: bool, place: Place) -> Written {
+fn written(
+    text: &[u8],
+    name: &Name,
+    separator: Separator,
+    end: usize,
+    quoted: bool,
+    place: Place,
+) -> Written {
     match separator {
         Separator::Space if place == Place::Flag => Written::Tight,
         Separator::Space | Separator::Dash => Written::Spoken,
         _ if quoted => Written::Quoted,
-        Separator::Equals | Separator::Encoded if place == Place::Query || name.is_shouted() => Written::Tight,
+        Separator::Equals | Separator::Encoded if place == Place::Query || name.is_shouted() => {
+            Written::Tight
+        }
         Separator::Equals if text.get(end) == Some(&b';') => Written::Tight,
         Separator::Colon if name.starts_line() && ends_line(text, end) => Written::Line,
         _ => Written::Loose,
@@ -336,9 +383,12 @@ impl Name<'_> {
     fn class(&self, hit: Hit, word: &[u8], names: &Names) -> Option<Class> {
         let head = &self.text[..self.text.len().min(NAME)];
         if hit.class == Class::Password {
-            return (!words_of(head).any(|part| matches(&["forgot", "reset", "show", "hide"], part))).then_some(Class::Password);
+            return (!words_of(head).any(|part| matches(&["forgot", "reset", "show", "hide"], part)))
+                .then_some(Class::Password);
         }
-        if words_of(head).any(|part| names.harmless.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(part))) {
+        if words_of(head)
+            .any(|part| names.harmless.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(part)))
+        {
             return None;
         }
         if !word.eq_ignore_ascii_case(b"key") {
@@ -353,7 +403,11 @@ impl Name<'_> {
         // A bare `key` names nothing by itself: maps, caches and sort orders have keys. The word before it may.
         let before = self.word_before();
         let says_nothing = before.is_empty()
-            || names.filling.iter().chain(&names.harmless).any(|known| known.as_bytes().eq_ignore_ascii_case(before));
+            || names
+                .filling
+                .iter()
+                .chain(&names.harmless)
+                .any(|known| known.as_bytes().eq_ignore_ascii_case(before));
         match says_nothing {
             true => None,
             false if strong(before) => Some(Class::Secret),
@@ -364,7 +418,12 @@ impl Name<'_> {
     /// The word that stands before the name, one space away.
     fn word_before(&self) -> &[u8] {
         let Some(rest) = self.before.strip_suffix(b" ") else { return b"" };
-        let length = rest.iter().rev().take(24).take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+        let length = rest
+            .iter()
+            .rev()
+            .take(24)
+            .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
+            .count();
         &rest[rest.len() - length..]
     }
 
@@ -372,13 +431,19 @@ impl Name<'_> {
         let lower = self.text.to_ascii_lowercase();
         let header = lower.starts_with(b"x-") || names.headers.iter().any(|known| known.as_bytes() == lower);
         let encoded = self.before.len() >= 3
-            && [&b"%3f"[..], b"%26"].iter().any(|mark| self.before[self.before.len() - 3..].eq_ignore_ascii_case(mark));
+            && [&b"%3f"[..], b"%26"]
+                .iter()
+                .any(|mark| self.before[self.before.len() - 3..].eq_ignore_ascii_case(mark));
         let in_query = matches!(self.before.last(), Some(b'?' | b'&')) || encoded;
         let form = separator == Separator::Encoded || matches!(text.get(end), Some(b'&'));
         match separator {
             Separator::Equals | Separator::Encoded if in_query || form => Place::Query,
             Separator::Colon | Separator::Space if header => Place::Header,
-            _ if self.text.starts_with(b"--") || (self.text.starts_with(b"-") && self.before.ends_with(b" ")) => Place::Flag,
+            _ if self.text.starts_with(b"--")
+                || (self.text.starts_with(b"-") && self.before.ends_with(b" ")) =>
+            {
+                Place::Flag
+            }
             Separator::Colon | Separator::Pair | Separator::Tag => Place::Field,
             _ if self.is_quoted() => Place::Field,
             _ => Place::Assignment,

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::shape::Shape;
 use super::value::Class;
+use crate::policy::Redaction;
 
 /// Everything the redactor looks for. Made once and shared: cloning is cheap.
 #[derive(Clone)]
@@ -19,30 +20,14 @@ pub struct Rules {
     pub(super) allowed: Arc<[Regex]>,
 }
 
-/// One entry of `redaction.rules` in the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum UserRule {
-    /// A pattern to find. If it has a capture group, the first group is the secret, else the whole match is.
-    Find {
-        /// What the mark says: lower case letters, digits and dashes.
-        kind: String,
-        /// A regular expression in the syntax of the `regex` crate.
-        pattern: String,
-    },
-    /// A pattern for values that are no secrets: what it matches in full is left alone.
-    Allow {
-        /// A regular expression in the syntax of the `regex` crate.
-        allow: String,
-    },
-}
-
 /// A user's rule that cannot be used: which one, where in its text, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleError {
+    /// The list in the configuration: `redaction.rules` or `redaction.allow`.
+    pub list: &'static str,
     /// The place in the list, from 0.
     pub rule: usize,
-    /// The byte in the pattern where the trouble is, from 0.
+    /// The byte in the name or the pattern where the trouble is, from 0.
     pub at: usize,
     /// What is wrong.
     pub message: String,
@@ -50,7 +35,7 @@ pub struct RuleError {
 
 impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "redaction.rules[{}], character {}: {}", self.rule, self.at, self.message)
+        write!(f, "{}[{}], byte {}: {}", self.list, self.rule, self.at, self.message)
     }
 }
 
@@ -79,30 +64,32 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The standard rules and the user's own.
-    pub fn with_user(rules: &[UserRule]) -> Result<Self, RuleError> {
-        let (mut user, mut allowed) = (Vec::new(), Vec::new());
-        for (rule, entry) in rules.iter().enumerate() {
-            let error = |at, message: &str| RuleError { rule, at, message: message.to_owned() };
-            match entry {
-                UserRule::Find { kind, pattern } => {
-                    let well_named = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-                    if kind.is_empty() || kind.len() > 40 || !kind.bytes().all(well_named) {
-                        return Err(error(0, "the kind must be 1 to 40 lower case letters, digits and dashes"));
-                    }
-                    let pattern = compile(pattern).map_err(|(at, message)| error(at, &message))?;
-                    if pattern.is_match(b"") {
-                        return Err(error(0, "the pattern matches the empty text, so it would match everywhere"));
-                    }
-                    user.push(UserFind { kind: kind.clone(), pattern });
-                }
-                UserRule::Allow { allow } => {
-                    compile(allow).map_err(|(at, message)| error(at, &message))?;
-                    let whole = compile(&format!(r"\A(?:{allow})\z")).map_err(|(_, message)| error(0, &message))?;
-                    allowed.push(whole);
-                }
+    /// The standard rules and the user's own. If a pattern has a capture group, the first group is the secret, else the
+    /// whole match is. What a pattern of the allow-list matches in full is left alone, whichever rule found it.
+    pub fn with_user(added: &Redaction) -> Result<Self, RuleError> {
+        let user = added.rules.iter().enumerate().map(|(rule, added)| {
+            let error = |at, message: &str| RuleError {
+                list: "redaction.rules",
+                rule,
+                at,
+                message: message.to_owned(),
+            };
+            if let Some(at) = misnamed(&added.name) {
+                return Err(error(at, "a name has 1 to 40 lower case letters, digits and dashes"));
             }
-        }
+            let pattern = compile(&added.pattern).map_err(|(at, message)| error(at, &message))?;
+            if pattern.is_match(b"") {
+                return Err(error(0, "the pattern matches the empty text, so it would match everywhere"));
+            }
+            Ok(UserFind { kind: added.name.clone(), pattern })
+        });
+        let allowed = added.allow.iter().enumerate().map(|(rule, pattern)| {
+            let error = |(at, message)| RuleError { list: "redaction.allow", rule, at, message };
+            compile(pattern).map_err(error)?;
+            compile(&format!(r"\A(?:{pattern})\z")).map_err(error)
+        });
+        let user = user.collect::<Result<Vec<_>, _>>()?;
+        let allowed = allowed.collect::<Result<Vec<_>, _>>()?;
         Ok(Self { standard: &STANDARD, user: user.into(), allowed: allowed.into() })
     }
 
@@ -115,7 +102,8 @@ impl Rules {
             looks_for,
         };
         let vendor = self.standard.vendors.iter().map(|rule| {
-            let before = if rule.after.is_empty() { String::new() } else { format!("{} then ", rule.after.join("|")) };
+            let before =
+                if rule.after.is_empty() { String::new() } else { format!("{} then ", rule.after.join("|")) };
             line(&rule.kind, &rule.group, before + &rule.notation.join(" | "))
         });
         let names = NAMED_KINDS.iter().map(|&(_, kind, what)| line(kind, "named", what.to_owned()));
@@ -127,9 +115,21 @@ impl Rules {
 
 /// What a named value is called in its mark.
 pub(super) const NAMED_KINDS: [(Class, &str, &str); 5] = [
-    (Class::Password, "password", "the value behind a name that ends in password, passwd, passphrase, pwd or pass"),
-    (Class::Secret, "secret", "the value behind a name that ends in secret, api key, access key, credentials or bearer"),
-    (Class::Token, "token", "a random-looking value behind a name that ends in token, key, auth, access, login or session"),
+    (
+        Class::Password,
+        "password",
+        "the value behind a name that ends in password, passwd, passphrase, pwd or pass",
+    ),
+    (
+        Class::Secret,
+        "secret",
+        "the value behind a name that ends in secret, api key, access key, credentials or bearer",
+    ),
+    (
+        Class::Token,
+        "token",
+        "a random-looking value behind a name that ends in token, key, auth, access, login or session",
+    ),
     (Class::Query, "signature", "a random-looking sig or signature parameter of a query"),
     (Class::Header, "authorization", "what follows an Authorization header, and cookies"),
 ];
@@ -145,6 +145,16 @@ const OTHER_KINDS: [(&str, &str); 9] = [
     ("discord-mention", "<@id> with 17 to 20 digits"),
     ("phone-number", "an E.164 number with its plus sign"),
 ];
+
+/// Where a name cannot be part of a mark.
+fn misnamed(name: &str) -> Option<usize> {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    match name.bytes().position(|byte| !fits(byte)) {
+        None if name.is_empty() => Some(0),
+        None if name.len() > 40 => Some(40),
+        at => at,
+    }
+}
 
 fn compile(pattern: &str) -> Result<Regex, (usize, String)> {
     if let Err(error) = regex_syntax::Parser::new().parse(pattern) {
@@ -317,7 +327,7 @@ fn words(names: &NamesRow, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
         (&names.query, Class::Query),
         (&names.header, Class::Header),
     ];
-    let named = classes.into_iter().flat_map(|(words, class)| {
+    let secrets = classes.into_iter().flat_map(|(words, class)| {
         words.iter().map(move |word| {
             let whole = names.whole.contains(word);
             (word.clone(), Meaning::Named { class, whole, cookie: word == "cookie" })
@@ -326,9 +336,10 @@ fn words(names: &NamesRow, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
     let after = vendors.iter().enumerate().flat_map(|(vendor, rule)| {
         rule.after.iter().map(move |name| (name.clone(), Meaning::After { vendor }))
     });
-    named.chain(after).chain([("curl".to_owned(), Meaning::Curl)]).collect()
+    secrets.chain(after).chain([("curl".to_owned(), Meaning::Curl)]).collect()
 }
 
+#[derive(Clone, Copy)]
 enum AnyCase {
     Yes,
     No,
@@ -346,7 +357,8 @@ fn automaton<'w>(words: impl Iterator<Item = &'w str>, case: AnyCase) -> Result<
 
 impl Vendor {
     fn parse(row: VendorRow) -> Result<Self, String> {
-        let parse = |notation: &String| Shape::parse(notation).map_err(|error| format!("{}: {error}", row.kind));
+        let parse =
+            |notation: &String| Shape::parse(notation).map_err(|error| format!("{}: {error}", row.kind));
         let shapes = row.shapes.iter().map(parse).collect::<Result<_, _>>()?;
         Ok(Self {
             shapes,
@@ -382,7 +394,8 @@ impl Placeholders {
     fn is_reference(&self, value: &str) -> bool {
         let bytes = value.as_bytes();
         let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else { return true };
-        let wrapped = matches!((first, last), (b'<', _) | (b'{', b'}') | (b'[', b']') | (b'%', b'%') | (b'(', b')'));
+        let wrapped =
+            matches!((first, last), (b'<', _) | (b'{', b'}') | (b'[', b']') | (b'%', b'%') | (b'(', b')'));
         let variable = first == b'$'
             && bytes[1..].iter().all(|byte| byte.is_ascii_alphanumeric() || b"_{}():.-/?#".contains(byte))
             && !bytes.get(1).is_some_and(u8::is_ascii_digit);

@@ -5,9 +5,11 @@
 
 use std::ops::Range;
 
+use aho_corasick::Input;
+
 use super::named::{self, Hit, Place};
 use super::rules::{Meaning, NAMED_KINDS, Rules, Standard, Vendor};
-use super::shape::{Alphabet, Runs};
+use super::shape::{Alphabet, Runs, starts_clean};
 use super::value::{self, Class};
 use super::{Content, blocks, contact, mark, url};
 
@@ -31,8 +33,60 @@ enum Rank {
     Contact,
 }
 
+/// How often text is read again at most because marks changed what stands beside them.
+const ROUNDS: usize = 4;
+
 /// All secrets in `text`, in order, none overlapping another or a mark that is already there.
+///
+/// A mark is no letter, so what stood glued to a secret may be found once the secret is gone. Text with secrets is therefore
+/// read again with marks in their place, until nothing new turns up: that makes redaction idempotent.
 pub(super) fn secrets<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Vec<Finding<'r>> {
+    let mut found = pass(text, content, rules);
+    for _ in 0..ROUNDS {
+        if found.is_empty() {
+            break;
+        }
+        let marked = Marked::new(text, &found);
+        let more = pass(&marked.text, content, rules);
+        if more.is_empty() {
+            break;
+        }
+        found.extend(more.into_iter().map(|finding| marked.in_input(finding)));
+        found.sort_unstable();
+    }
+    found
+}
+
+/// Text with a mark in the place of each finding, and how to get back.
+struct Marked {
+    text: Vec<u8>,
+    /// Where each stretch of copied text begins here, and where it began in the input.
+    stretches: Vec<(usize, usize)>,
+}
+
+impl Marked {
+    fn new(input: &[u8], found: &[Finding]) -> Self {
+        let mut text = Vec::with_capacity(input.len());
+        let mut stretches = vec![(0, 0)];
+        let mut copied = 0;
+        for finding in found {
+            text.extend_from_slice(&input[copied..finding.start]);
+            text.extend_from_slice(mark::STAND_IN);
+            copied = finding.end;
+            stretches.push((text.len(), copied));
+        }
+        text.extend_from_slice(&input[copied..]);
+        Self { text, stretches }
+    }
+
+    fn in_input<'r>(&self, finding: Finding<'r>) -> Finding<'r> {
+        let after = self.stretches.partition_point(|&(here, _)| here <= finding.start);
+        let (here, there) = self.stretches[after - 1];
+        Finding { start: finding.start - here + there, end: finding.end - here + there, ..finding }
+    }
+}
+
+fn pass<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Vec<Finding<'r>> {
     let mut scan = Scan { runs: Runs::over(text), rules, found: Vec::new() };
     scan.literals();
     scan.words(content);
@@ -44,7 +98,9 @@ pub(super) fn secrets<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Ve
         let after = marks.partition_point(|&(_, end)| end <= finding.start);
         marks.get(after).is_some_and(|&(start, _)| start < finding.end)
     };
-    let allowed = |finding: &Finding| rules.allowed.iter().any(|allow| allow.is_match(&text[finding.start..finding.end]));
+    let allowed = |finding: &Finding| {
+        rules.allowed.iter().any(|allow| allow.is_match(&text[finding.start..finding.end]))
+    };
     found.into_iter().filter(|finding| !touches_mark(finding) && !allowed(finding)).collect()
 }
 
@@ -86,12 +142,11 @@ impl<'r> Scan<'_, 'r> {
     fn literals(&mut self) {
         let rules: &'r Standard = self.rules.standard;
         let text = self.runs.text;
-        let (mut done, mut document_read) = (0, 0);
-        for hit in rules.literals.find_iter(text).map(|hit| (hit.start(), hit.end(), hit.pattern().as_usize())) {
-            let (start, end, pattern) = hit;
-            if start < done {
-                continue;
-            }
+        let (mut at, mut document_read) = (0, 0);
+        while let Some(hit) = rules.literals.find(Input::new(text).range(at..)) {
+            let (start, end, pattern) = (hit.start(), hit.end(), hit.pattern().as_usize());
+            // The next hit may begin inside this one, unless a finding takes both.
+            at = start + 1;
             for &meaning in &rules.literal_meanings[pattern] {
                 match meaning {
                     Meaning::Shape { vendor, shape } => {
@@ -103,25 +158,25 @@ impl<'r> Scan<'_, 'r> {
                         {
                             self.add("aws-secret-key", Rank::Vendor, range);
                         }
-                        done = range.1;
+                        at = at.max(range.1);
                         break;
                     }
                     Meaning::Url => {
                         if let Some((kind, range)) = url::credentials(text, start, end, rules) {
                             self.add(kind, Rank::Url, range);
-                            done = range.1;
+                            at = at.max(range.1);
                         }
                     }
                     Meaning::KeyBlock => {
                         if let Some(range) = blocks::private_key(text, start) {
                             self.add("private-key", Rank::Block, range);
-                            done = range.1;
+                            at = at.max(range.1);
                         }
                     }
                     Meaning::PuttyBlock => {
                         if let Some(range) = blocks::putty_key(text, start) {
                             self.add("private-key", Rank::Block, range);
-                            done = range.1;
+                            at = at.max(range.1);
                         }
                     }
                     Meaning::Mention => {
@@ -170,7 +225,8 @@ impl<'r> Scan<'_, 'r> {
                     }
                     let hit = Hit { start: hit.start(), end: hit.end(), class, whole };
                     let Some(named) = named::value_at(&self.runs, hit, rules) else { continue };
-                    let noisy = matches!(named.place, Place::Assignment | Place::Field) && named.class != Class::Header;
+                    let noisy = matches!(named.place, Place::Assignment | Place::Field)
+                        && named.class != Class::Header;
                     if !(noisy && content == Content::Code) {
                         self.add(named_kind(named.class), Rank::Named, (named.start, named.end));
                         done = named.end;
@@ -205,8 +261,13 @@ impl<'r> Scan<'_, 'r> {
     /// A key without a shape of its own, directly behind the name of its service.
     fn key_after(&self, vendor: &Vendor, name_end: usize) -> Option<(usize, usize)> {
         let text = self.runs.text;
-        let word = text[name_end..].iter().take(16).take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_').count();
-        let gap = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'=' | b':' | b'"' | b'\'' | b'/' | b'-' | b'\\');
+        let word = text[name_end..]
+            .iter()
+            .take(16)
+            .take_while(|byte| byte.is_ascii_alphabetic() || **byte == b'_')
+            .count();
+        let gap =
+            |byte: &&u8| matches!(byte, b' ' | b'\t' | b'=' | b':' | b'"' | b'\'' | b'/' | b'-' | b'\\');
         let start = name_end + word;
         let at = start + text[start..].iter().take(12).take_while(gap).count();
         if at == start {
@@ -232,7 +293,9 @@ impl<'r> Scan<'_, 'r> {
         let text = self.runs.text;
         for rule in rules.user.iter() {
             for groups in rule.pattern.captures_iter(text) {
-                if let Some(secret) = groups.get(1).or_else(|| groups.get(0)).filter(|secret| !secret.is_empty()) {
+                if let Some(secret) =
+                    groups.get(1).or_else(|| groups.get(0)).filter(|secret| !secret.is_empty())
+                {
                     self.add(&rule.kind, Rank::User, (secret.start(), secret.end()));
                 }
             }
@@ -242,21 +305,6 @@ impl<'r> Scan<'_, 'r> {
 
 fn named_kind(class: Class) -> &'static str {
     NAMED_KINDS.iter().find(|(known, ..)| *known == class).map_or("secret", |&(_, kind, _)| kind)
-}
-
-/// Whether a key can begin here: behind no letter or digit, unless that one ends an escape of JSON, of a URL or of a terminal.
-fn starts_clean(text: &[u8], start: usize) -> bool {
-    let before = &text[start.saturating_sub(8)..start];
-    let Some(last) = before.last() else { return true };
-    if !last.is_ascii_alphanumeric() {
-        return true;
-    }
-    let hex = |tail: &[u8]| tail.iter().all(u8::is_ascii_hexdigit);
-    let letter = before.len() >= 2 && before[before.len() - 2] == b'\\' && b"nrtbf".contains(last);
-    let unicode = before.len() >= 6 && before[before.len() - 6..].starts_with(b"\\u") && hex(&before[before.len() - 4..]);
-    let percent = before.len() >= 3 && before[before.len() - 3] == b'%' && hex(&before[before.len() - 2..]);
-    let terminal = *last == b'm' && before.windows(2).any(|window| window == b"\x1b[");
-    letter || unicode || percent || terminal
 }
 
 /// The secret that is listed beside an access key id, as consoles and CSV exports do.

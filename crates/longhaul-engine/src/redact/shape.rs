@@ -122,7 +122,8 @@ impl<'t> Runs<'t> {
         if from <= start && start <= found {
             return found;
         }
-        let found = memchr::memmem::find(&self.text[start..], b"%26").map_or(self.text.len(), |at| start + at);
+        let found =
+            memchr::memmem::find(&self.text[start..], b"%26").map_or(self.text.len(), |at| start + at);
         self.ampersand.set((start, found));
         found
     }
@@ -196,7 +197,8 @@ impl Shape {
     pub(super) fn around(&self, runs: &Runs, at: usize) -> Option<(usize, usize)> {
         let anchor = self.anchor.unwrap_or(0);
         let end = self.parts[anchor..].iter().try_fold(at, |at, part| part.forward(runs, at))?;
-        let start = self.parts[..anchor].iter().rev().try_fold(at, |at, part| part.backward(runs.text, at))?;
+        let start =
+            self.parts[..anchor].iter().rev().try_fold(at, |at, part| part.backward(runs.text, at))?;
         Some((start, end))
     }
 }
@@ -207,6 +209,8 @@ impl Part {
             Part::Text(text) => runs.text.get(at..)?.starts_with(text.as_bytes()).then(|| at + text.len()),
             Part::Run { alphabet, min, max } => {
                 let end = runs.end(*alphabet, at);
+                // The full stop of a sentence is not the key's.
+                let end = end - usize::from(end > at && runs.text[end - 1] == b'.');
                 (*min..=*max).contains(&(end - at)).then_some(end)
             }
         }
@@ -216,8 +220,15 @@ impl Part {
         match self {
             Part::Text(literal) => text[..at].ends_with(literal.as_bytes()).then(|| at - literal.len()),
             Part::Run { alphabet, min, max } => {
-                let length = text[..at].iter().rev().take(max.saturating_add(1)).take_while(|&&byte| alphabet.holds(byte)).count();
-                (*min..=*max).contains(&length).then(|| at - length)
+                let length = text[..at]
+                    .iter()
+                    .rev()
+                    .take(max.saturating_add(1))
+                    .take_while(|&&byte| alphabet.holds(byte))
+                    .count();
+                // The letters of an escape before the key are not the key's.
+                let start = at - length.min(*max);
+                (length >= *min && (length <= *max || starts_clean(text, start))).then_some(start)
             }
         }
     }
@@ -232,4 +243,21 @@ fn parse_run(run: &str) -> Option<Part> {
         Some((min, max)) => (min.parse().ok()?, max.parse().ok()?),
     };
     Some(Part::Run { alphabet, min, max })
+}
+
+/// Whether a key can begin here: behind no letter or digit, unless that one ends an escape of JSON, of a URL or of a terminal.
+pub(super) fn starts_clean(text: &[u8], start: usize) -> bool {
+    let before = &text[start.saturating_sub(8)..start];
+    let Some(last) = before.last() else { return true };
+    if !last.is_ascii_alphanumeric() {
+        return true;
+    }
+    let hex = |tail: &[u8]| tail.iter().all(u8::is_ascii_hexdigit);
+    let letter = before.len() >= 2 && before[before.len() - 2] == b'\\' && b"nrtbf".contains(last);
+    let unicode = before.len() >= 6
+        && before[before.len() - 6..].starts_with(b"\\u")
+        && hex(&before[before.len() - 4..]);
+    let percent = before.len() >= 3 && before[before.len() - 3] == b'%' && hex(&before[before.len() - 2..]);
+    let terminal = *last == b'm' && before.windows(2).any(|window| window == b"\x1b[");
+    letter || unicode || percent || terminal
 }

@@ -93,7 +93,9 @@ impl Stream {
         let line = memchr::memrchr(b'\n', open);
         let word = || open.iter().rposition(u8::is_ascii_whitespace);
         let cut = line.or_else(word).map_or(limit, |at| self.given + at + 1);
-        let Some(&(start, end)) = findings.iter().find(|&&(start, end)| start < cut && cut < end) else { return cut };
+        let Some(&(start, end)) = findings.iter().find(|&&(start, end)| start < cut && cut < end) else {
+            return cut;
+        };
         if start >= self.given && (end == self.held.len() || start > self.given) && self.held.len() < MOST {
             start
         } else {
@@ -102,6 +104,7 @@ impl Stream {
     }
 }
 
+#[derive(Clone, Copy)]
 enum End {
     Open,
     Closed,

@@ -23,10 +23,13 @@ pub(super) fn credentials(
     let password = match (memchr::memchr(b':', info), encoded) {
         (Some(colon), _) => &info[colon + 1..],
         (None, Some(colon)) => &info[colon + 3..],
-        (None, None) => return value::is_dense(info, 20).then_some(("url-credentials", (at, at + info.len()))),
+        (None, None) => {
+            return value::is_dense(info, 20).then_some(("url-credentials", (at, at + info.len())));
+        }
     };
     let host = &authority[info.len() + 1..];
-    let local = [&b"localhost"[..], b"127.0.0.1", b"0.0.0.0"].iter().any(|name| host.starts_with(name)) || !host.contains(&b'.');
+    let local = [&b"localhost"[..], b"127.0.0.1", b"0.0.0.0"].iter().any(|name| host.starts_with(name))
+        || !host.contains(&b'.');
     let documented = std::str::from_utf8(info).is_ok_and(|pair| rules.placeholders.hold_pair(pair))
         || info.strip_suffix(password).and_then(|user| user.strip_suffix(b":")) == Some(password);
     let reference = value::is_filler(password) && password.len() > 1 || rules.placeholders.is_blank(password);
@@ -54,18 +57,25 @@ fn is_stand_in(password: &[u8], rules: &Standard) -> bool {
 }
 
 fn authority(rest: &[u8]) -> &[u8] {
-    let ends = |byte: u8| byte <= b' ' || matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>');
+    let ends = |byte: u8| {
+        byte <= b' ' || matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>')
+    };
     &rest[..rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())]
 }
 
 /// The `-u user:password` or `--user user:password` of the `curl` whose name ends at `curl_end`. Gives back the place up to
 /// which the command was read, and the pair if it is a secret.
-pub(super) fn command_line(text: &[u8], curl_end: usize, rules: &Standard) -> (usize, Option<(usize, usize)>) {
+pub(super) fn command_line(
+    text: &[u8],
+    curl_end: usize,
+    rules: &Standard,
+) -> (usize, Option<(usize, usize)>) {
     let command = &text[curl_end..text.len().min(curl_end + 512)];
     let flag = memchr::memchr_iter(b'-', command).find_map(|dash| {
         let spaced = dash > 0 && command[dash - 1].is_ascii_whitespace();
         let flag = [&b"--user"[..], b"-u"].into_iter().find(|flag| command[dash..].starts_with(flag))?;
-        let ends = command.get(dash + flag.len()).is_some_and(|byte| matches!(byte, b' ' | b'=' | b'"' | b'\''));
+        let ends =
+            command.get(dash + flag.len()).is_some_and(|byte| matches!(byte, b' ' | b'=' | b'"' | b'\''));
         (spaced && ends).then_some(dash + flag.len())
     });
     match flag {
@@ -93,7 +103,8 @@ fn user_and_password(text: &[u8], flag_end: usize, rules: &Standard) -> Option<(
         return None;
     }
     let written = std::str::from_utf8(pair).ok()?;
-    let stand_in = is_stand_in(secret, rules) || rules.placeholders.hold(pair) || rules.placeholders.hold_pair(written);
+    let stand_in =
+        is_stand_in(secret, rules) || rules.placeholders.hold(pair) || rules.placeholders.hold_pair(written);
     (!stand_in).then_some((start, end))
 }
 
@@ -107,7 +118,8 @@ pub(super) fn cookies(runs: &Runs, header_end: usize, mut found: impl FnMut(usiz
         while matches!(text.get(at), Some(b' ' | b';' | b':' | b'"' | b'\'' | b',')) {
             at += 1;
         }
-        let name_end = at + text[at.min(limit)..limit].iter().take_while(|&&byte| Alphabet::Dotted.holds(byte)).count();
+        let name_end =
+            at + text[at.min(limit)..limit].iter().take_while(|&&byte| Alphabet::Dotted.holds(byte)).count();
         if name_end == at || text.get(name_end) != Some(&b'=') {
             return;
         }
@@ -128,9 +140,19 @@ pub(super) fn cookies(runs: &Runs, header_end: usize, mut found: impl FnMut(usiz
 /// secret opens, and with what name.
 pub(super) fn connection_string(text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
     const LONGEST: usize = 1024;
-    const SAYS_WHERE: [&str; 9] =
-        ["server", "data source", "host", "hostname", "endpoint", "accountname", "driver", "provider", "azconfig.io"];
-    let ends = |byte: &u8| matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b'\n' | b'\r' | b'\\' | b'{' | b'}');
+    const SAYS_WHERE: [&str; 9] = [
+        "server",
+        "data source",
+        "host",
+        "hostname",
+        "endpoint",
+        "accountname",
+        "driver",
+        "provider",
+        "azconfig.io",
+    ];
+    let ends =
+        |byte: &u8| matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b'\n' | b'\r' | b'\\' | b'{' | b'}');
     if text.get(end) != Some(&b';') && !text[start.saturating_sub(64)..start].contains(&b';') {
         return None;
     }
@@ -147,7 +169,9 @@ pub(super) fn connection_string(text: &[u8], start: usize, end: usize) -> Option
     let list = line[skipped..].trim_ascii();
     let lower = String::from_utf8_lossy(list).to_ascii_lowercase();
     let pairs = lower.split(';').filter(|pair| pair.contains('=')).count();
-    let says_where = lower.split(';').any(|pair| SAYS_WHERE.iter().any(|word| pair.trim_start().starts_with(word) || pair.ends_with(word)));
+    let says_where = lower.split(';').any(|pair| {
+        SAYS_WHERE.iter().any(|word| pair.trim_start().starts_with(word) || pair.ends_with(word))
+    });
     let from = start - left + skipped + (line[skipped..].len() - line[skipped..].trim_ascii_start().len());
     (pairs >= 2 && says_where && from <= start).then_some((from, from + list.len()))
 }

@@ -92,9 +92,8 @@ impl Look {
         let scattered =
             judged >= 16 && self.digits >= 2 && self.uppers >= 2 && self.lowers >= 2 && self.distinct >= 10;
         let number = self.digits == judged && judged >= 16;
-        let scrambled = judged >= 20
-            && self.letters() + self.digits >= judged - judged / 8
-            && self.consonants >= 5;
+        let scrambled =
+            judged >= 20 && self.letters() + self.digits >= judged - judged / 8 && self.consonants >= 5;
         let hash = self.hex && judged >= 24;
         let grouped = judged >= 24 && self.digits >= 8 && self.letters() >= 8;
         mixed || scattered || number || scrambled || hash || grouped
@@ -168,7 +167,12 @@ pub(super) fn entropy(value: &[u8]) -> f64 {
         counts[byte as usize] += 1;
     }
     let length = judged.len() as f64;
-    counts.iter().filter(|&&count| count > 0).map(|&count| f64::from(count) / length).map(|p| -p * p.log2()).sum()
+    counts
+        .iter()
+        .filter(|&&count| count > 0)
+        .map(|&count| f64::from(count) / length)
+        .map(|p| -p * p.log2())
+        .sum()
 }
 
 /// `xxxx`, `****`, `0000`, `AKIA…EXAMPLE`: what documentation writes where a key would be.
@@ -184,7 +188,8 @@ pub(super) fn is_filler(value: &[u8]) -> bool {
         || (body * 2 > judged.len() && row >= 3)
         || row * 10 >= judged.len() * 9
         || judged.ends_with(b"...")
-        || (row >= 4 && [&b"####"[..], b"****"].iter().any(|masked| memchr::memmem::find(judged, masked).is_some()))
+        || (row >= 4
+            && [&b"####"[..], b"****"].iter().any(|masked| memchr::memmem::find(judged, masked).is_some()))
 }
 
 fn longest_row(value: &[u8]) -> usize {

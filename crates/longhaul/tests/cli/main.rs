@@ -5,4 +5,5 @@
 mod bodies;
 mod configuration;
 mod digest;
+mod redact;
 mod support;

@@ -1,0 +1,68 @@
+//! Real data, where it is: recall and false alarms on the labelled rows that are not contested, and bodies without secrets.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::redaction;
+use crate::redact::{Content, Redactor, Rules};
+
+#[test]
+fn the_labelled_set_is_found_and_its_look_alikes_are_not() {
+    let Some(shared) = std::env::var_os("LONGHAUL_SHARED") else {
+        println!("skipped: LONGHAUL_SHARED is not set");
+        return;
+    };
+    let file = Path::new(&shared).join("secrets/labelled.jsonl.gz");
+    let unpacked = Command::new("gzip").arg("-dc").arg(file).output().unwrap();
+    let contested: Vec<usize> = include_str!("../../../../../bench/redact/contested.csv")
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').next().unwrap().parse().unwrap())
+        .collect();
+    let (mut positives, mut missed, mut negatives, mut alarms) = (0, 0, 0, 0);
+    for (at, line) in String::from_utf8(unpacked.stdout).unwrap().lines().enumerate() {
+        if contested.contains(&at) {
+            continue;
+        }
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = row["text"].as_str().unwrap();
+        let found = redaction(text, Content::Text).found;
+        if row["label"] == true {
+            positives += 1;
+            let value = row["secret"].as_str().unwrap_or_default().trim();
+            missed += usize::from(found.is_empty() || is_left(value, text, &found));
+        } else {
+            negatives += 1;
+            alarms += usize::from(!found.is_empty());
+        }
+    }
+    println!("missed {missed} of {positives}, false alarms {alarms} of {negatives}");
+    assert!(missed * 100 <= positives * 3, "missed {missed} of {positives}");
+    assert!(alarms * 100 <= negatives * 5, "false alarms {alarms} of {negatives}");
+}
+
+#[test]
+fn real_bodies_keep_every_byte() {
+    let Some(shared) = std::env::var_os("LONGHAUL_SHARED") else {
+        println!("skipped: LONGHAUL_SHARED is not set");
+        return;
+    };
+    let files =
+        std::fs::read_dir(Path::new(&shared).join("corpus")).unwrap().map(|entry| entry.unwrap().path());
+    for file in files.filter(|file| file.extension().is_some_and(|ending| ending == "json")) {
+        let body = std::fs::read_to_string(&file).unwrap();
+        let done = Redactor::numbered(Rules::default()).redact_json(&body).unwrap();
+        assert_eq!((done.found, done.sealed), (vec![], vec![]), "{}", file.display());
+        assert_eq!(done.text.as_str(), body);
+    }
+}
+
+/// Whether more than 8 characters in a row of the value itself, or all of a shorter one, are in no finding.
+fn is_left(value: &str, text: &str, found: &[crate::redact::Found]) -> bool {
+    let covered = |at: usize| found.iter().any(|found| (found.start..found.end).contains(&at));
+    let longest = |start: usize| {
+        let bytes: Vec<bool> = (start..start + value.len()).map(covered).collect();
+        bytes.split(|&covered| covered).map(<[bool]>::len).max().unwrap_or(0)
+    };
+    !value.is_empty() && text.match_indices(value).any(|(start, _)| longest(start) > value.len().min(9) - 1)
+}

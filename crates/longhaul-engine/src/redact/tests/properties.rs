@@ -1,0 +1,221 @@
+//! A key of every rule, in every host, at many offsets, whole and split; and what must not change.
+
+use proptest::prelude::*;
+
+use super::generate::{key, rows};
+use super::{redact, redaction, survives};
+use crate::redact::{Content, Redactor, Rules};
+
+fn json(body: &str) -> String {
+    Redactor::numbered(Rules::default()).redact_json(body).unwrap().text.into_string()
+}
+
+fn streamed(text: &str, cut: usize) -> String {
+    let mut stream = Redactor::numbered(Rules::default()).stream(Content::Text);
+    let mut bytes = stream.push(&text.as_bytes()[..cut]).bytes;
+    bytes.extend(stream.push(&text.as_bytes()[cut..]).bytes);
+    bytes.extend(stream.finish().bytes);
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Every character as JSON may also write it.
+fn escaped(text: &str) -> String {
+    text.bytes().flat_map(|byte| format!("\\u{byte:04x}").into_bytes()).map(char::from).collect()
+}
+
+/// A key inside a parameter that is itself a URL: only what is not allowed there is encoded.
+fn url_encoded(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                char::from(byte).to_string()
+            }
+            _ => format!("%{byte:02X}"),
+        })
+        .collect()
+}
+
+#[test]
+fn a_key_of_every_shape_is_found_in_every_host() {
+    for row in rows() {
+        for (at, shape) in row.shapes.iter().enumerate() {
+            let key = key(shape, at as u64 + 7);
+            let lead = row.lead();
+            let hosts = [
+                format!("{lead}{key}"),
+                format!("before {lead}{key} after"),
+                format!("line\n{lead}{key}\nline"),
+                format!("({lead}{key}), and"),
+                format!("\\n{lead}{key}\\n"),
+                format!("x=1&y%3D{lead}{key}%26z"),
+                format!("\u{1b}[32m{lead}{key}\u{1b}[0m"),
+            ];
+            for host in hosts {
+                assert!(!survives(&key, &redact(&host)), "{}: {shape}: {host}", row.kind);
+            }
+            let plain = format!(r#"{{"content":"say {lead}{key}."}}"#);
+            let hidden = format!(r#"{{"content":"\n{lead}{}\n"}}"#, escaped(&key));
+            for body in [plain, hidden] {
+                let clean = json(&body);
+                let value: serde_json::Value = serde_json::from_str(&clean).unwrap();
+                assert!(!survives(&key, value["content"].as_str().unwrap()), "{}: {body} {clean}", row.kind);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_in_a_percent_encoded_address_is_found() {
+    for row in rows().iter().filter(|row| row.after.is_empty()) {
+        let key = key(&row.shapes[0], 3);
+        if url_encoded(&key) == key {
+            let host = format!("https://a.example/cb?next=https%3A%2F%2Fb.example%2F%3Fk%3D{key}%26n%3D1");
+            assert!(!survives(&key, &redact(&host)), "{}: {host}", row.kind);
+        }
+    }
+}
+
+#[test]
+fn a_key_of_every_rule_is_found_at_every_offset_and_split_at_every_byte() {
+    for row in rows() {
+        let key = key(&row.shapes[0], 11);
+        let text = format!("one two {}{key} three", row.lead());
+        let whole = redact(&text);
+        for cut in 0..=text.len() {
+            assert_eq!(streamed(&text, cut), whole, "{} cut at {cut}", row.kind);
+        }
+        for offset in 0..40 {
+            let text = format!("{}{}{key}", " ".repeat(offset), row.lead());
+            assert!(!survives(&key, &redact(&text)), "{} at {offset}", row.kind);
+        }
+    }
+}
+
+#[test]
+fn a_look_alike_of_every_rule_is_left_alone() {
+    for row in rows() {
+        for seed in 0..5 {
+            let alike = key(&row.alike, seed);
+            let text = format!("before {alike} after");
+            assert_eq!(redact(&text), text, "{}", row.kind);
+        }
+    }
+}
+
+#[test]
+fn a_secret_over_the_edge_of_the_window_is_found_once() {
+    let key = key("ghp_{base62:36}", 5);
+    let filler = "some words of an ordinary log line, nothing more\n".repeat(8_000);
+    let text = format!("{filler}token {key} here\n{filler}");
+    let whole = redaction(&text, Content::Text);
+    for chunk in [1_000, 65_536, 1 << 20] {
+        let mut stream = Redactor::numbered(Rules::default()).stream(Content::Text);
+        let (mut bytes, mut found) = (Vec::new(), Vec::new());
+        for piece in text.as_bytes().chunks(chunk) {
+            let piece = stream.push(piece);
+            bytes.extend(piece.bytes);
+            found.extend(piece.found);
+        }
+        let rest = stream.finish();
+        bytes.extend(rest.bytes);
+        found.extend(rest.found);
+        assert_eq!(String::from_utf8(bytes).unwrap(), whole.text.as_str());
+        assert_eq!(found, whole.found);
+    }
+}
+
+/// Pieces that text with secrets is made of.
+fn piece() -> impl Strategy<Value = String> {
+    let rows = rows();
+    let shapes: Vec<(String, String)> =
+        rows.iter().flat_map(|row| row.shapes.iter().map(|shape| (row.lead(), shape.clone()))).collect();
+    prop_oneof![
+        (proptest::sample::select(shapes), any::<u64>())
+            .prop_map(|((lead, shape), seed)| lead + &key(&shape, seed)),
+        proptest::sample::select(vec![
+            "password=",
+            "\"api_key\": \"",
+            "Authorization: Bearer ",
+            "token: ",
+            "://user:",
+            "@host.example/",
+            "\n",
+            " ",
+            "\"",
+            "'",
+            "; ",
+            "Cookie: sid=",
+            "&",
+            "?key=",
+            "-----BEGIN RSA PRIVATE KEY-----\n",
+            "-----END RSA PRIVATE KEY-----",
+            "<@",
+            ">",
+            "+14155552671",
+            "curl -u a:",
+            "kind: Secret\ndata:\n  a: ",
+            "Server=db;Password=",
+            ";",
+            "[REDACTED:token:1]",
+            "é",
+            "\\",
+            "\\n",
+            "{",
+            "}",
+            "=",
+            ":",
+        ])
+        .prop_map(str::to_owned),
+        "[a-zA-Z0-9_.+/ =:-]{0,40}",
+    ]
+}
+
+fn text() -> impl Strategy<Value = String> {
+    proptest::collection::vec(piece(), 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn redacting_twice_equals_redacting_once(text in text()) {
+        let once = redact(&text);
+        prop_assert_eq!(redact(&once), once);
+    }
+
+    #[test]
+    fn findings_are_in_order_apart_and_inside_the_text(text in text()) {
+        let done = redaction(&text, Content::Text);
+        let mut end = 0;
+        for found in &done.found {
+            prop_assert!(end <= found.start && found.start < found.end && found.end <= text.len());
+            end = found.end;
+        }
+    }
+
+    #[test]
+    fn chunks_do_not_matter(text in text(), cut in any::<proptest::sample::Index>()) {
+        let mut cut = cut.index(text.len() + 1);
+        while !text.is_char_boundary(cut) {
+            cut -= 1;
+        }
+        prop_assert_eq!(streamed(&text, cut), redact(&text));
+    }
+
+    #[test]
+    fn json_stays_json_and_sealed_fields_and_ids_keep_their_bytes(text in text(), name in "[a-z_]{1,12}") {
+        let string = serde_json::to_string(&text).unwrap();
+        let body = format!(
+            r#"{{"id":{string},"{name}":{string},"list":[{string},{{"tool_use_id":{string}}}],"thinking":{string},"signature":{string},"n":1.50}}"#
+        );
+        let clean = json(&body);
+        let before: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let after: serde_json::Value = serde_json::from_str(&clean).unwrap();
+        for sealed in ["/id", "/thinking", "/signature", "/list/1/tool_use_id"] {
+            prop_assert_eq!(before.pointer(sealed), after.pointer(sealed));
+        }
+        let number_kept = clean.ends_with(r#","n":1.50}"#);
+        prop_assert!(number_kept);
+        prop_assert_eq!(json(&clean), clean);
+    }
+}

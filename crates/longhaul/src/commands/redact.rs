@@ -1,0 +1,138 @@
+//! `longhaul redact`: the text without its secrets, and how many of each kind there were on standard error.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use longhaul_engine::policy::Invalid;
+use longhaul_engine::redact::{Content, Found, Redactor, RuleSummary, Rules};
+use serde::Serialize;
+
+use crate::cli::{RedactArgs, TextKind};
+use crate::config::{Environment, Settings};
+use crate::failure::Failure;
+use crate::{input, output};
+
+/// How much is read at a time.
+const CHUNK: usize = 1 << 20;
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    text: &'a str,
+    found: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    kind: &'a str,
+    start: usize,
+    end: usize,
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    kind: &'a str,
+    group: &'a str,
+    looks_for: &'a str,
+}
+
+pub(crate) fn run(args: &RedactArgs, environment: &Environment) -> Result<(), Failure> {
+    let settings = Settings::load(args.config.config.as_deref(), environment, Vec::new())?;
+    let rules = Rules::with_user(&settings.config.redaction).map_err(|error| {
+        let problem = format!("entry {}, byte {}: {}", error.rule, error.at, error.message);
+        settings.refused(&Invalid { key: error.list.to_owned(), problem })
+    })?;
+    let Some(path) = args.text.as_deref() else { return list(args, &rules.summary()) };
+    let redactor = Redactor::numbered(rules);
+    let content = match args.kind {
+        Some(TextKind::Json) => return json(args, path, redactor),
+        Some(TextKind::Text) => Content::Text,
+        Some(TextKind::Code) => Content::Code,
+        None => Content::of_path(&path.to_string_lossy()),
+    };
+    if args.answer.json {
+        whole(args, path, redactor, content)
+    } else {
+        stream(args, path, redactor, content)
+    }
+}
+
+fn list(args: &RedactArgs, rules: &[RuleSummary]) -> Result<(), Failure> {
+    let to = args.answer.output.as_deref();
+    if args.answer.json {
+        let listed =
+            rules.iter().map(|RuleSummary { kind, group, looks_for }| Listed { kind, group, looks_for });
+        return output::write_json(to, &listed.collect::<Vec<_>>());
+    }
+    let rows: Vec<[String; 3]> =
+        rules.iter().map(|rule| [rule.kind.clone(), rule.group.clone(), rule.looks_for.clone()]).collect();
+    output::write(to, output::table(&rows).as_bytes())
+}
+
+fn json(args: &RedactArgs, path: &Path, mut redactor: Redactor) -> Result<(), Failure> {
+    let body = input::read_text(path)?;
+    let done = redactor
+        .redact_json(&body)
+        .map_err(|error| Failure::Wrong(format!("{}: {error}; use --kind text", input::shown(path))))?;
+    for sealed in &done.sealed {
+        let Found { kind, start, .. } = sealed;
+        output::say(&format!(
+            "byte {start}: a {kind} in a field that may not be edited; drop the block before it is sent on"
+        ));
+    }
+    give(args, done.text.as_str(), &done.found)
+}
+
+fn whole(args: &RedactArgs, path: &Path, mut redactor: Redactor, content: Content) -> Result<(), Failure> {
+    let done = redactor.redact(&input::read_text(path)?, content);
+    give(args, done.text.as_str(), &done.found)
+}
+
+fn give(args: &RedactArgs, text: &str, found: &[Found]) -> Result<(), Failure> {
+    let to = args.answer.output.as_deref();
+    if args.answer.json {
+        let found = found.iter().map(|found| Row { kind: &found.kind, start: found.start, end: found.end });
+        return output::write_json(to, &Answer { text, found: found.collect() });
+    }
+    output::write(to, text.as_bytes())?;
+    let mut counts = BTreeMap::new();
+    count(&mut counts, found);
+    say_counts(&counts);
+    Ok(())
+}
+
+/// Any size, a chunk at a time: what is held is bounded by the engine, not by the input.
+fn stream(args: &RedactArgs, path: &Path, redactor: Redactor, content: Content) -> Result<(), Failure> {
+    let mut from = input::open(path)?;
+    let mut to = output::Sink::open(args.answer.output.as_deref())?;
+    let mut stream = redactor.stream(content);
+    let mut counts = BTreeMap::new();
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let read = from.read(&mut chunk).map_err(|error| input::unreadable(path, &error))?;
+        if read == 0 {
+            break;
+        }
+        let piece = stream.push(&chunk[..read]);
+        count(&mut counts, &piece.found);
+        to.write(&piece.bytes)?;
+    }
+    let piece = stream.finish();
+    count(&mut counts, &piece.found);
+    to.write(&piece.bytes)?;
+    to.close()?;
+    say_counts(&counts);
+    Ok(())
+}
+
+fn count(counts: &mut BTreeMap<String, usize>, found: &[Found]) {
+    for found in found {
+        *counts.entry(found.kind.clone()).or_default() += 1;
+    }
+}
+
+fn say_counts(counts: &BTreeMap<String, usize>) {
+    let parts: Vec<String> = counts.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let found = if parts.is_empty() { "nothing found".to_owned() } else { parts.join(", ") };
+    output::say(&format!("redacted: {found}"));
+}
