@@ -35,7 +35,9 @@ fn grown(body: &str) -> String {
 fn ratios() {
     let body = bodies::chat(4);
     let grown = grown(&body);
-    let (Ok((before, _)), Ok((after, _))) = (wire::parse(None, &body), wire::parse(None, &grown)) else { return };
+    let (Ok((before, _)), Ok((after, _))) = (wire::parse(None, &body), wire::parse(None, &grown)) else {
+        return;
+    };
     let mut times: Vec<[f64; 2]> = Vec::new();
     for _ in 0..ROUNDS {
         let mut known = Known::default();
@@ -52,14 +54,19 @@ fn ratios() {
         times[times.len() / 2]
     };
     let (whole, again) = (median(0), median(1));
-    println!("counting again, one message later: {:.4} of counting (medians of {ROUNDS} rounds)", again / whole);
+    println!(
+        "counting again, one message later: {:.4} of counting (medians of {ROUNDS} rounds)",
+        again / whole
+    );
 }
 
 #[divan::bench(sample_count = 10)]
 fn a_count(bencher: Bencher<'_, '_>) {
     let body = bodies::chat(4);
     let Ok((transcript, _)) = wire::parse(None, &body) else { return };
-    bencher.counter(BytesCount::of_str(&body)).bench_local(|| meter().parts(&mut Known::default(), &transcript));
+    bencher
+        .counter(BytesCount::of_str(&body))
+        .bench_local(|| meter().parts(&mut Known::default(), &transcript));
 }
 
 #[divan::bench]

@@ -2,7 +2,7 @@
 //!
 //!     LONGHAUL_SHARED=… cargo bench -p longhaul-engine --bench wire
 //!
-//! Without LONGHAUL_SHARED the body is made of invented words.
+//! Without `LONGHAUL_SHARED` the body is made of invented words.
 
 use std::hint::black_box;
 use std::time::Instant;

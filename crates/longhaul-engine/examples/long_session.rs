@@ -2,7 +2,12 @@
 //! window of 100,000, kept going by the sacred zone alone. Prints each compaction and draws tokens over time.
 //!
 //!     LONGHAUL_SHARED=… cargo run --release -p longhaul-engine --example long_session -- session.svg
-#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, reason = "a measurement, not a library")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a measurement, not a library"
+)]
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -32,7 +37,8 @@ fn main() {
     let (policy, _) = Policy::new(&Config::default(), &model).unwrap();
     let (meter, mut known) = (Meter::of(&model), Known::default());
 
-    let mut body = json!({"model": "gpt-5", "messages": [{"role": "system", "content": pieces.system}]}).to_string();
+    let mut body =
+        json!({"model": "gpt-5", "messages": [{"role": "system", "content": pieces.system}]}).to_string();
     let mut line: Vec<(u64, Option<u64>)> = Vec::new();
     let mut raw = 0;
     for (turn, messages) in turns.iter().enumerate() {
@@ -40,7 +46,13 @@ fn main() {
         let (transcript, _) = wire::parse(None, &body).unwrap();
         let before = meter.parts(&mut known, &transcript).total().number();
         raw += messages.iter().map(|m| meter.counter.count(&m.to_string()).number()).sum::<u64>();
-        let wish = Wish { trigger: Trigger::Reply, force: false, to_tokens: None, keep: Keep::Nothing, session: None };
+        let wish = Wish {
+            trigger: Trigger::Reply,
+            force: false,
+            to_tokens: None,
+            keep: Keep::Nothing,
+            session: None,
+        };
         let after = match plan::sacred_zone(&policy, &wish, &mut known, &transcript).unwrap() {
             Plan::Leave(_) => None,
             Plan::Ready(outcome) => {
@@ -62,7 +74,9 @@ fn main() {
     }
     let calls = body.matches("\"tool_call_id\"").count();
     let highest = line.iter().map(|(before, _)| before).max().unwrap();
-    println!("{calls} calls, {raw} tokens as JSON in all; the window of {WINDOW} was never more than {highest} full");
+    println!(
+        "{calls} calls, {raw} tokens as JSON in all; the window of {WINDOW} was never more than {highest} full"
+    );
     std::fs::write(&drawing, svg(&line)).expect("the drawing can be written");
 }
 
@@ -87,7 +101,9 @@ impl Pieces {
         let mut files: Vec<_> = std::fs::read_dir(corpus).unwrap().map(|e| e.unwrap().path()).collect();
         files.retain(|f| {
             let name = f.file_name().unwrap().to_string_lossy();
-            name.starts_with("openhands_") || name.starts_with("mini-swe-agent_") || name.starts_with("pi-mono_large")
+            name.starts_with("openhands_")
+                || name.starts_with("mini-swe-agent_")
+                || name.starts_with("pi-mono_large")
         });
         files.sort();
         let counter = models::find("gpt-5").counter();
@@ -96,20 +112,29 @@ impl Pieces {
             let body = std::fs::read_to_string(file).unwrap();
             let (transcript, _) = wire::parse(None, &body).unwrap();
             if pieces.system.is_empty() {
-                pieces.system = transcript.preamble.iter().map(|b| b.text()).collect::<Vec<_>>().join("\n");
+                pieces.system = transcript
+                    .preamble
+                    .iter()
+                    .map(longhaul_engine::transcript::Block::text)
+                    .collect::<Vec<_>>()
+                    .join("\n");
             }
             for unit in &transcript.units {
                 match &unit.kind {
                     UnitKind::Step { reply, exchanges } => {
                         pieces.prose.extend(reply.iter().map(|b| (b.text().into_owned(), 0)));
                         for e in exchanges {
-                            let result: String = e.results.iter().map(|b| b.text()).collect();
-                            let arguments = e.call.as_ref().map(|c| c.text().into_owned()).unwrap_or_default();
+                            let result: String =
+                                e.results.iter().map(longhaul_engine::transcript::Block::text).collect();
+                            let arguments =
+                                e.call.as_ref().map(|c| c.text().into_owned()).unwrap_or_default();
                             let tokens = counter.count(&result).number();
                             pieces.steps.push((e.tool.to_string(), arguments, result, tokens));
                         }
                     }
-                    UnitKind::Prompt { blocks, .. } => pieces.prose.extend(blocks.iter().map(|b| (b.text().into_owned(), 0))),
+                    UnitKind::Prompt { blocks, .. } => {
+                        pieces.prose.extend(blocks.iter().map(|b| (b.text().into_owned(), 0)));
+                    }
                     _ => {}
                 }
             }
@@ -118,7 +143,9 @@ impl Pieces {
             *tokens = counter.count(text).number();
         }
         pieces.prose.retain(|(_, tokens)| (80..1_500).contains(tokens));
-        pieces.steps.retain(|(_, arguments, _, tokens)| (60..9_000).contains(tokens) && arguments.len() < 1_500);
+        pieces
+            .steps
+            .retain(|(_, arguments, _, tokens)| (60..9_000).contains(tokens) && arguments.len() < 1_500);
         pieces
     }
 
@@ -186,10 +213,17 @@ fn svg(line: &[(u64, Option<u64>)]) -> String {
         let _ = write!(path, " L{:.1} {:.1}", x(turn + 1), y(*before));
         if let Some(after) = after {
             let _ = write!(path, " L{:.1} {:.1}", x(turn + 1), y(*after));
-            let _ = write!(out, r##"<circle cx="{:.1}" cy="{:.1}" r="3" fill="#c33"/>"##, x(turn + 1), y(*after));
+            let _ =
+                write!(out, r##"<circle cx="{:.1}" cy="{:.1}" r="3" fill="#c33"/>"##, x(turn + 1), y(*after));
         }
     }
     let _ = write!(out, r##"<path d="{path}" fill="none" stroke="#247" stroke-width="1.6"/>"##);
-    let _ = write!(out, r#"<text x="{}" y="{}">tool calls (0 to {})</text></svg>"#, width / 2.0, height - 8.0, line.len());
+    let _ = write!(
+        out,
+        r#"<text x="{}" y="{}">tool calls (0 to {})</text></svg>"#,
+        width / 2.0,
+        height - 8.0,
+        line.len()
+    );
     out
 }

@@ -5,14 +5,15 @@
 
 use serde::Serialize;
 
+use crate::json::Span;
 use crate::known::{ContentKey, Known};
 use crate::models::Model;
 use crate::tokens::images::{self, ImageCost};
 use crate::tokens::{Counter, Tokens};
 use crate::transcript::{Block, BlockKind, Form, Seal, Transcript, UnitKind};
 
-/// What a message adds to its content: role, separators. OpenAI documents three to four for its chat format; nobody
-/// reports more than a few.
+/// What a message adds to its content: role, separators. Three to four are documented for chat bodies; nobody reports more
+/// than a few.
 pub const MESSAGE_FRAMING: Tokens = Tokens(4);
 
 /// Base64 of a document for which a page's worth of tokens is counted. A page of a PDF is 30 to 100 kB of it.
@@ -84,7 +85,7 @@ impl Meter {
                 let data = data.map(|span| &block.body[span.range()]);
                 self.images.tokens(data.and_then(images::size))
             }
-            BlockKind::Document(data) if block.text.is_none() => pages(data.map_or(0, |span| span.len())),
+            BlockKind::Document(data) if block.text.is_none() => pages(data.map_or(0, Span::len)),
             BlockKind::Audio => pages(block.at.len()),
             BlockKind::Reasoning(Seal::Sealed) if block.text.is_none() => {
                 Tokens((block.at.len() / SEALED_BYTES_A_TOKEN) as u64)
@@ -130,7 +131,9 @@ impl Meter {
                 UnitKind::Prompt { blocks, .. } => blocks.iter().for_each(|b| add(Part::User, b, &mut parts)),
                 UnitKind::Checkpoint(block) | UnitKind::Opaque(block) => add(Part::User, block, &mut parts),
                 UnitKind::Step { reply, exchanges } => {
-                    reply.iter().for_each(|b| add(Part::Assistant, b, &mut parts));
+                    for block in reply {
+                        add(Part::Assistant, block, &mut parts);
+                    }
                     for exchange in exchanges {
                         names.push(&*exchange.tool);
                         exchange.call.iter().for_each(|b| add(Part::Assistant, b, &mut parts));
@@ -143,12 +146,12 @@ impl Meter {
             let key = ContentKey::of(Form::String as u8, name.as_bytes());
             parts.calls += known.count(self.counter, key, || name);
         }
-        self.frame(transcript, &mut parts);
+        Self::frame(transcript, &mut parts);
         parts
     }
 
     /// Adds each message's framing to the part that it belongs to.
-    fn frame(&self, transcript: &Transcript<'_>, parts: &mut Parts) {
+    fn frame(transcript: &Transcript<'_>, parts: &mut Parts) {
         let mut left = transcript.message_count() as u64;
         let mut add = |part: &mut Tokens, messages: usize| {
             let messages = (messages as u64).min(left);
@@ -158,7 +161,8 @@ impl Meter {
         for unit in &transcript.units {
             match &unit.kind {
                 UnitKind::Step { exchanges, .. } => {
-                    let results = exchanges.iter().map(|e| e.answers.len()).sum::<usize>().min(unit.owns.len());
+                    let results =
+                        exchanges.iter().map(|e| e.answers.len()).sum::<usize>().min(unit.owns.len());
                     add(&mut parts.results, results);
                     add(&mut parts.assistant, unit.owns.len() - results);
                 }

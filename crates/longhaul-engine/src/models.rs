@@ -97,7 +97,9 @@ impl ImageRule {
     pub fn cost(self) -> ImageCost {
         match self {
             Self::Area => ImageCost::default(),
-            Self::Tiles => ImageCost::Tiles { base: 85, per_tile: 170, tile: 512, long_edge: 2_048, short_edge: 768 },
+            Self::Tiles => {
+                ImageCost::Tiles { base: 85, per_tile: 170, tile: 512, long_edge: 2_048, short_edge: 768 }
+            }
             Self::Patches => ImageCost::Patches { patch: 32, most: 1_536, millitokens: 1_000 },
             Self::LargeTiles => {
                 ImageCost::Tiles { base: 0, per_tile: 258, tile: 768, long_edge: 3_072, short_edge: 3_072 }

@@ -152,7 +152,7 @@ impl Rewrite {
         let mut shift = 0isize;
         let splices = self.splices.iter().map(|Splice { at, with }| {
             let start = at.range().start.wrapping_add_signed(shift);
-            shift += with.len() as isize - at.len() as isize;
+            shift += with.len().cast_signed() - at.len().cast_signed();
             Splice { at: Span::new(start, start + with.len()), with: body[at.range()].to_owned() }
         });
         Self { splices: splices.collect() }
@@ -331,16 +331,18 @@ impl Fields {
         let mut change = Change::default();
         for (key, value) in self.changes {
             // Of a key that stands twice the last one counts, so that is the one to change; to remove it is to remove all.
-            let places = names.iter().enumerate().filter(|(_, name)| **name == key).map(|(index, _)| index);
+            let mut places =
+                names.iter().enumerate().filter(|(_, name)| **name == key).map(|(index, _)| index);
             match value {
                 None => change.gone.extend(places.map(|index| index as u32)),
-                Some(json) => match places.last() {
-                    Some(index) => splices.push(Splice { at: values[index], with: json }),
-                    None => {
+                Some(json) => {
+                    if let Some(index) = places.next_back() {
+                        splices.push(Splice { at: values[index], with: json });
+                    } else {
                         let end = change.new.entry(members.len() as u32).or_default();
                         end.push(format!("\"{key}\":{json}"));
                     }
-                },
+                }
             }
         }
         splices.extend(change.splices(body, object, &members));

@@ -1,5 +1,15 @@
 //! What must hold of every rewrite, over generated bodies and, where they are there, over real ones.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "all of it is test code, in functions too"
+)]
+
 mod support;
 
 use longhaul_engine::transcript::{Block, BlockKind, Form, Transcript, Unit, UnitKind};

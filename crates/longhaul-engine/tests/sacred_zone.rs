@@ -1,5 +1,15 @@
 //! The sacred zone and the ladder: what must hold of every compaction of tool outputs.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "all of it is test code, in functions too"
+)]
+
 mod support;
 
 use longhaul_engine::check::{Severity, check, compare};
@@ -54,8 +64,12 @@ fn session(steps: usize, lines: usize) -> String {
         let id = format!("c{step}");
         let call = json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": format!("{{\"command\":\"make t{step}\"}}")}});
         messages.push(json!({"role": "assistant", "content": format!("Step {step}."), "tool_calls": [call]}));
-        let noise: String = (0..lines).map(|line| format!("compiling unit {step}_{line} of the project\n")).collect();
-        let output = format!("{noise}src/file{step}.rs:17: error: mismatched types in step {step}\nexit code: {}\n", step % 2);
+        let noise: String =
+            (0..lines).map(|line| format!("compiling unit {step}_{line} of the project\n")).collect();
+        let output = format!(
+            "{noise}src/file{step}.rs:17: error: mismatched types in step {step}\nexit code: {}\n",
+            step % 2
+        );
         messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
     }
     messages.push(json!({"role": "user", "content": "And now? Look at src/file3.rs once more."}));
@@ -89,7 +103,8 @@ fn the_largest_outputs_shrink_until_the_target_and_no_further() {
 fn a_digest_keeps_the_error_and_the_exit_status_and_says_where_the_rest_is() {
     let outcome = ready(plan(&policy("gpt-5", 100_000), &wish(), Dialect::Chat, &session(60, 130)));
     let (after, _) = wire::parse(Dialect::Chat, &outcome.body).unwrap();
-    let digests: Vec<String> = after.blocks().map(|b| b.text().into_owned()).filter(|t| t.contains("left out")).collect();
+    let digests: Vec<String> =
+        after.blocks().map(|b| b.text().into_owned()).filter(|t| t.contains("left out")).collect();
     assert_eq!(digests.len(), outcome.report.blocks.len());
     for digest in &digests {
         assert!(digest.contains("error: mismatched types"), "{digest}");
@@ -103,7 +118,9 @@ fn a_digest_keeps_the_error_and_the_exit_status_and_says_where_the_rest_is() {
 fn the_first_exchange_the_newest_prompt_and_the_newest_steps_are_not_touched() {
     let body = session(60, 130);
     let outcome = ready(plan(&policy("gpt-5", 100_000), &wish(), Dialect::Chat, &body));
-    let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["messages"].as_array().unwrap().clone();
+    let value = |text: &str| {
+        serde_json::from_str::<serde_json::Value>(text).unwrap()["messages"].as_array().unwrap().clone()
+    };
     let (before, after) = (value(&body), value(&outcome.body));
     assert_eq!(before[..4], after[..4], "system prompt, task, first step");
     let recent = before.len() - 15;
@@ -121,7 +138,10 @@ fn a_second_run_changes_nothing_and_equal_inputs_give_equal_bytes() {
     let all = ready(plan(&policy, &forced, Dialect::Chat, &body));
     let again = plan(&policy, &Wish { force: true, ..wish() }, Dialect::Chat, &all.body);
     if let Plan::Ready(again) = again {
-        assert!(again.report.tokens.after < all.report.tokens.after, "a second pass only ever makes it smaller");
+        assert!(
+            again.report.tokens.after < all.report.tokens.after,
+            "a second pass only ever makes it smaller"
+        );
     }
 }
 
@@ -199,7 +219,8 @@ fn an_open_loop_with_bound_reasoning_waits_unless_the_window_would_overflow() {
     small.sacred.recent_most = 0;
     let outcome = ready(plan(&small, &force, Dialect::Messages, &body));
     let after: serde_json::Value = serde_json::from_str(&outcome.body).unwrap();
-    let kept: Vec<usize> = (0..9).filter(|i| after["messages"][i]["content"].to_string().contains("signature")).collect();
+    let kept: Vec<usize> =
+        (0..9).filter(|i| after["messages"][i]["content"].to_string().contains("signature")).collect();
     assert_eq!(kept, [1], "only the reasoning before the first change still fits its prefix");
 }
 

@@ -27,10 +27,12 @@ impl Body {
         if self.text.trim_start_matches('\u{feff}').trim().is_empty() {
             return Err(Failure::Wrong(format!("{shown} is empty; give a request body")));
         }
-        let (transcript, notes) =
-            wire::parse(told.dialect, &self.text).map_err(|error| Failure::Wrong(format!("{shown} is {error}")))?;
+        let (transcript, notes) = wire::parse(told.dialect, &self.text)
+            .map_err(|error| Failure::Wrong(format!("{shown} is {error}")))?;
         if notes.iter().any(|note| note.kind == NoteKind::NoMessages) {
-            return Err(Failure::Wrong(format!("{shown} has no `messages` or `input`; is it a request body?")));
+            return Err(Failure::Wrong(format!(
+                "{shown} has no `messages` or `input`; is it a request body?"
+            )));
         }
         Ok((transcript, notes))
     }

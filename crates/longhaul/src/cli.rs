@@ -43,8 +43,10 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  cargo test 2>&1 | longhaul digest --tool bash --tokens 150 -")]
     Digest(DigestArgs),
     /// Make a request body smaller: tool outputs become short digests, without any model
-    #[command(after_help = "Example:\n  longhaul compress --engine sacred-zone session.json -o smaller.json --originals removed.jsonl\n\n\
-        What is removed is lost unless --originals keeps it; longhaul recall reads it back.")]
+    #[command(
+        after_help = "Example:\n  longhaul compress --engine sacred-zone session.json -o smaller.json --originals removed.jsonl\n\n\
+        What is removed is lost unless --originals keeps it; longhaul recall reads it back."
+    )]
     Compress(CompressArgs),
     /// Sum a log of compactions
     #[command(after_help = "Example:\n  longhaul stats compactions.jsonl")]

@@ -21,7 +21,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
 
 /// The whole of it, whatever it is: bytes that are no text become replacement characters, as they do in a tool's output.
 pub(crate) fn read_any(path: &Path) -> Result<String, Failure> {
-    let bytes = read_bytes(path, &shown(path))?;
+    let bytes = read_bytes(path)?;
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }

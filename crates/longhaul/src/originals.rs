@@ -45,7 +45,8 @@ pub(crate) fn append(file: &Path, originals: Vec<Original>, secrets: Secrets) ->
         let (handle, at, tool) = (original.handle, original.at, original.tool);
         let redacted = secrets == Secrets::Out;
         let row = Row { handle, at, what: what.unwrap_or_default(), tool, hash, redacted, text };
-        let line = serde_json::to_string(&row).map_err(|e| Failure::World(format!("cannot write an original: {e}")))?;
+        let line = serde_json::to_string(&row)
+            .map_err(|e| Failure::World(format!("cannot write an original: {e}")))?;
         lines.push(line + "\n");
     }
     let mut options = OpenOptions::new();

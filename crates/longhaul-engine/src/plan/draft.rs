@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::report::{BlockReport, Fate, What};
 use super::survey::{ResultAt, Survey};
 use super::{Keep, Original};
+use crate::Tokens;
 use crate::digest::{self, Digest, Focus, Kind, Source};
+use crate::known::Known;
 use crate::rewrite::Edit;
 use crate::transcript::{Block, BlockKind, Place, Seal, Unit, UnitKind};
-use crate::Tokens;
-use crate::known::Known;
 
 /// A result that shrinks.
 pub(super) struct Shrunk {
@@ -78,7 +78,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         let units = &self.survey.transcript.units;
         let newest = self.survey.newest_prompt().map(|at| &units[at]);
         let next = units.iter().skip(unit + 1).filter(|u| matches!(u.kind, UnitKind::Step { .. })).take(2);
-        let prompt = newest.into_iter().flat_map(|unit| unit.blocks()).filter(|b| b.kind == BlockKind::Text);
+        let prompt = newest.into_iter().flat_map(Unit::blocks).filter(|b| b.kind == BlockKind::Text);
         let replies = next.flat_map(|unit| match &unit.kind {
             UnitKind::Step { reply, exchanges } => {
                 reply.iter().chain(exchanges.iter().filter_map(|e| e.call.as_ref())).collect::<Vec<_>>()
@@ -120,10 +120,11 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         let first = self.shrunk.keys().map(|(unit, ..)| *unit).chain(self.dropped.iter().copied()).min();
         let Some(first) = first else { return Vec::new() };
         let units = self.survey.transcript.units.iter().enumerate().skip(first);
-        let sealed = units.filter(|(at, _)| !self.dropped.contains(at)).flat_map(|(_, unit)| match &unit.kind {
-            UnitKind::Step { reply, .. } => reply.as_slice(),
-            _ => &[],
-        });
+        let sealed =
+            units.filter(|(at, _)| !self.dropped.contains(at)).flat_map(|(_, unit)| match &unit.kind {
+                UnitKind::Step { reply, .. } => reply.as_slice(),
+                _ => &[],
+            });
         let sealed = sealed.filter(|b| b.kind == BlockKind::Reasoning(Seal::Sealed));
         let remove = |block: &Block<'_>| match block.place {
             Place::Element(id) => Edit::Remove(id),
@@ -152,16 +153,30 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         (account.rows, account.originals)
     }
 
-    fn enter(&self, account: &mut Account, unit: usize, block: &Block<'b>, (what, tool): (What, Option<&str>), tokens: [Tokens; 2]) {
+    fn enter(
+        &self,
+        account: &mut Account,
+        unit: usize,
+        block: &Block<'b>,
+        (what, tool): (What, Option<&str>),
+        tokens: [Tokens; 2],
+    ) {
         let text = if block.text.is_some() { block.text() } else { block.raw().into() };
         let fate = match (tokens[1], self.keep) {
             (Tokens::ZERO, Keep::Nothing) => Fate::Lost,
             (Tokens::ZERO, Keep::Originals(_)) => Fate::Recallable,
             _ => Fate::Digested,
         };
-        let (handle, at, tool) = (self.keep.handle(&text), self.message_of(unit, block), tool.map(str::to_owned));
+        let (handle, at, tool) =
+            (self.keep.handle(&text), self.message_of(unit, block), tool.map(str::to_owned));
         if let Some(handle) = handle.clone() {
-            account.originals.push(Original { handle, at, what, tool: tool.clone(), text: text.into_owned() });
+            account.originals.push(Original {
+                handle,
+                at,
+                what,
+                tool: tool.clone(),
+                text: text.into_owned(),
+            });
         }
         account.rows.push(BlockReport { handle, at, what, tool, fate, tokens });
     }
@@ -204,7 +219,8 @@ const FOCUS_BYTES: usize = 2_000;
 fn is_digest(text: &str, tool: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let names_kind = Kind::all().any(|kind| first.starts_with(&format!("[{}: ", kind.name())));
-    let is_whole = names_kind && first.ends_with(']') && (first.contains(" left out") || first.contains("; recall "));
+    let is_whole =
+        names_kind && first.ends_with(']') && (first.contains(" left out") || first.contains("; recall "));
     let is_line = text.len() < 1_000 && first.starts_with(&format!("[{tool}] ")) && first.contains(" → ");
     is_whole || is_line
 }

@@ -21,13 +21,14 @@ pub(super) fn climb(
 ) -> Vec<Rung> {
     let mut rungs = Vec::new();
     let drop_oldest = Tokens(policy.drop_oldest as u64);
-    let mut rung = |step: Step, draft: &mut Draft<'_, '_, '_>, act: &mut dyn FnMut(&mut Draft<'_, '_, '_>)| {
-        let before = draft.total;
-        act(draft);
-        if draft.total < before {
-            rungs.push(Rung { step, tokens: [before, draft.total] });
-        }
-    };
+    let mut rung =
+        |step: Step, draft: &mut Draft<'_, '_, '_>, act: &mut dyn FnMut(&mut Draft<'_, '_, '_>)| {
+            let before = draft.total;
+            act(draft);
+            if draft.total < before {
+                rungs.push(Rung { step, tokens: [before, draft.total] });
+            }
+        };
     let units = 0..draft.survey.units.len();
     if draft.total > target.min(Tokens(policy.digest_all as u64)) {
         rung(Step::DigestAll, draft, &mut |draft| digest_every(draft, units.clone(), protected));

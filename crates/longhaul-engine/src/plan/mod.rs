@@ -14,7 +14,8 @@ mod seat;
 mod survey;
 
 pub use report::{
-    BlockReport, Fate, Pair, Report, Restart, Rung, Step, TokensReport, Trigger, UnitsReport, What, ZoneReport,
+    BlockReport, Fate, Pair, Report, Restart, Rung, Step, TokensReport, Trigger, UnitsReport, What,
+    ZoneReport,
 };
 
 use draft::Draft;
@@ -99,21 +100,32 @@ pub struct Outcome {
 }
 
 /// Plans a compaction of tool outputs alone: the `sacred-zone` engine, and the ladder if that is not enough.
-pub fn sacred_zone(policy: &Policy, wish: &Wish, known: &mut Known, transcript: &Transcript<'_>) -> Result<Plan, Refused> {
+pub fn sacred_zone(
+    policy: &Policy,
+    wish: &Wish,
+    known: &mut Known,
+    transcript: &Transcript<'_>,
+) -> Result<Plan, Refused> {
     let meter = Meter::of(&policy.model);
     let survey = Survey::new(meter, known, transcript);
     let zone = sacred_zone::zone(policy, &survey);
     let mut draft = Draft::new(&survey, &wish.keep);
     let trigger = Tokens(policy.sacred.trigger as u64);
     let share = |tokens: Tokens| 100.0 * tokens.number() as f64 / policy.window.max(1) as f64;
-    let leave = |draft: &Draft<'_, '_, '_>, reason: String| Plan::Leave(unchanged(draft, wish, Some(zone), reason));
+    let leave =
+        |draft: &Draft<'_, '_, '_>, reason: String| Plan::Leave(unchanged(draft, wish, Some(zone), reason));
     if survey.total < trigger && !wish.force && wish.to_tokens.is_none() {
-        let reason = format!("below the trigger: {} of {trigger} tokens ({:.0} % of the window)", survey.total, share(survey.total));
+        let reason = format!(
+            "below the trigger: {} of {trigger} tokens ({:.0} % of the window)",
+            survey.total,
+            share(survey.total)
+        );
         return Ok(leave(&draft, reason));
     }
     let overflows = survey.total > Tokens(policy.drop_oldest as u64);
     if policy.model.facts.thinking_bound && ends_in_bound_loop(transcript) && !overflows {
-        let reason = "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
+        let reason =
+            "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
         return Ok(leave(&draft, reason.to_owned()));
     }
     let target = wish.to_tokens.unwrap_or(Tokens(policy.sacred.target as u64));
@@ -123,18 +135,26 @@ pub fn sacred_zone(policy: &Policy, wish: &Wish, known: &mut Known, transcript: 
     let ladder = ladder::climb(policy, &mut draft, target, &protected);
     if draft.shrunk.is_empty() && draft.dropped.is_empty() {
         let floor = ladder::floor(&survey);
-        let reason = format!("nothing to shrink: no output outside the protected zone is large enough (the floor is {floor} tokens)");
+        let reason = format!(
+            "nothing to shrink: no output outside the protected zone is large enough (the floor is {floor} tokens)"
+        );
         return Ok(leave(&draft, reason));
     }
     let reason = if survey.total < trigger {
         format!("asked for at {} tokens ({:.0} % of the window)", survey.total, share(survey.total))
     } else {
-        format!("{} tokens ({:.0} % of the window) reach the trigger of {trigger}", survey.total, share(survey.total))
+        format!(
+            "{} tokens ({:.0} % of the window) reach the trigger of {trigger}",
+            survey.total,
+            share(survey.total)
+        )
     };
     let settled = Settled { policy, wish, zone, ladder, reason };
     Ok(match settled.outcome(known, &draft)? {
         Some(outcome) => Plan::Ready(outcome),
-        None => leave(&draft, "what could be removed is smaller than what would stand in its place".to_owned()),
+        None => {
+            leave(&draft, "what could be removed is smaller than what would stand in its place".to_owned())
+        }
     })
 }
 
@@ -190,7 +210,8 @@ impl Settled<'_> {
         report.bytes.after = body.len();
         report.blocks = blocks;
         report.ratio = 1.0 - after.number() as f64 / before.number().max(1) as f64;
-        let digested = draft.shrunk.keys().map(|(unit, ..)| *unit).filter(|unit| !draft.dropped.contains(unit));
+        let digested =
+            draft.shrunk.keys().map(|(unit, ..)| *unit).filter(|unit| !draft.dropped.contains(unit));
         report.units.digested = digested.collect::<std::collections::BTreeSet<_>>().len();
         report.units.dropped = draft.dropped.len();
         report.units.kept -= report.units.digested + report.units.dropped;
@@ -238,7 +259,8 @@ fn warm(draft: &Draft<'_, '_, '_>, rewrite: &Rewrite) -> Tokens {
     let Some(first) = rewrite.splices().first().map(|splice| splice.at.start) else { return survey.total };
     let starts_after = |id: &ElementId| survey.transcript.span_of(*id).end > first;
     let cold = survey.transcript.units.iter().zip(&survey.units);
-    let cold: Tokens = cold.filter(|(unit, _)| unit.owns.iter().any(starts_after)).map(|(_, tokens)| *tokens).sum();
+    let cold: Tokens =
+        cold.filter(|(unit, _)| unit.owns.iter().any(starts_after)).map(|(_, tokens)| *tokens).sum();
     survey.total - cold
 }
 

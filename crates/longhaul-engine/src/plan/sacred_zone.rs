@@ -14,7 +14,7 @@ use crate::Tokens;
 use crate::facts::{FactKind, Facts};
 use crate::known::Known;
 use crate::policy::{Policy, SacredBudget};
-use crate::transcript::{Block, Exchange, Speaker, UnitKind};
+use crate::transcript::{Exchange, Speaker, UnitKind};
 
 /// How many of the newest steps say what the session is like.
 const RECENT_STEPS: usize = 12;
@@ -58,7 +58,8 @@ pub(super) fn protected(survey: &Survey<'_, '_>, recent: Tokens) -> impl Fn(usiz
 pub(super) fn zone(policy: &Policy, survey: &Survey<'_, '_>) -> ZoneReport {
     let SacredBudget { recent, recent_least, recent_most, .. } = policy.sacred;
     let units = &survey.transcript.units;
-    let steps: Vec<usize> = (0..units.len()).filter(|at| matches!(units[*at].kind, UnitKind::Step { .. })).collect();
+    let steps: Vec<usize> =
+        (0..units.len()).filter(|at| matches!(units[*at].kind, UnitKind::Step { .. })).collect();
     let newest = &steps[steps.len().saturating_sub(RECENT_STEPS)..];
     let refers_back = refers_back(survey, newest);
     let calls_a_turn = calls_a_turn(survey, newest);
@@ -80,7 +81,8 @@ fn exchanges<'s>(survey: &'s Survey<'_, '_>, unit: usize) -> &'s [Exchange<'s>] 
 fn refers_back(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
     let (mut calls, mut back) = (0usize, 0usize);
     for (position, unit) in newest.iter().enumerate().skip(4) {
-        let near: Vec<String> = newest[position - 3..position].iter().flat_map(|at| texts(survey, *at)).collect();
+        let near: Vec<String> =
+            newest[position - 3..position].iter().flat_map(|at| texts(survey, *at)).collect();
         let far: Vec<String> = newest[..position - 3].iter().flat_map(|at| texts(survey, *at)).collect();
         for call in exchanges(survey, *unit).iter().filter_map(|e| e.call.as_ref()) {
             calls += 1;
@@ -96,7 +98,8 @@ fn refers_back(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
 fn values(arguments: &str) -> impl Iterator<Item = &str> {
     let words = arguments.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-')));
     words.filter(|word| {
-        word.len() >= SHORTEST_VALUE && word.contains(['_', '/', '.']) || word.bytes().filter(u8::is_ascii_digit).count() >= 4
+        word.len() >= SHORTEST_VALUE && word.contains(['_', '/', '.'])
+            || word.bytes().filter(u8::is_ascii_digit).count() >= 4
     })
 }
 
@@ -121,7 +124,7 @@ fn failed(survey: &Survey<'_, '_>, unit: usize) -> Option<bool> {
     if exchange.failed.is_some() {
         return exchange.failed;
     }
-    let text = exchange.results.iter().map(Block::text).last()?;
+    let text = exchange.results.last()?.text();
     let facts = Facts::of(&text);
     let failing = facts.of_kind(FactKind::Failing).next().map(|_| true);
     facts.exit.map(|code| code != 0).or(failing)

@@ -4,11 +4,16 @@
 //! collides with the message behind it. Where neither is legal, the text becomes a block of a user message that is there.
 
 use crate::rewrite::Edit;
-use crate::transcript::{ElementId, Transcript};
+use crate::transcript::{Block, ElementId, Transcript, Unit};
 use crate::wire::{self, Role};
 
 /// The edits that put `text` before the message with this index. `goes` says which messages will not be there.
-pub(super) fn put(transcript: &Transcript<'_>, before: usize, goes: &dyn Fn(usize) -> bool, text: &str) -> Vec<Edit> {
+pub(super) fn put(
+    transcript: &Transcript<'_>,
+    before: usize,
+    goes: &dyn Fn(usize) -> bool,
+    text: &str,
+) -> Vec<Edit> {
     let Some(array) = transcript.messages else { return Vec::new() };
     let element = |index: usize| ElementId { array, index: index as u32 };
     let count = transcript.message_count();
@@ -53,12 +58,15 @@ fn as_block(transcript: &Transcript<'_>, message: ElementId, end: End, text: &st
         let index = if end == End::Front { 0 } else { count };
         return vec![Edit::Insert { before: ElementId { array, index }, json: block }];
     }
-    let said = transcript.units.iter().filter(|unit| unit.owns.contains(&message)).flat_map(|unit| unit.blocks());
+    let said = transcript.units.iter().filter(|unit| unit.owns.contains(&message)).flat_map(Unit::blocks);
     let own = transcript.span_of(message);
-    let original = said.filter(|b| own.contains(b.at)).map(|b| b.text()).find(|text| !text.trim().is_empty());
+    let original = said.filter(|b| own.contains(b.at)).map(Block::text).find(|text| !text.trim().is_empty());
     // An empty string may be a message's content; an empty block may not be part of it.
     let Some(original) = original else {
-        return vec![Edit::Insert { before: message, json: wire::message(transcript.dialect, Role::User, text) }];
+        return vec![Edit::Insert {
+            before: message,
+            json: wire::message(transcript.dialect, Role::User, text),
+        }];
     };
     let original = wire::block(transcript.dialect, Role::User, &original);
     let json = match end {

@@ -62,7 +62,8 @@ impl<'t, 'b> Survey<'t, 'b> {
     pub(super) fn newest_prompt(&self) -> Option<usize> {
         let said_by = |wanted: &[Speaker]| {
             self.transcript.units.iter().rposition(|unit| {
-                matches!(&unit.kind, UnitKind::Prompt { by, .. } if wanted.contains(by)) && says_something(unit)
+                matches!(&unit.kind, UnitKind::Prompt { by, .. } if wanted.contains(by))
+                    && says_something(unit)
             })
         };
         said_by(&[Speaker::User]).or_else(|| said_by(&[Speaker::Unsure]))
@@ -79,14 +80,16 @@ impl<'t, 'b> Survey<'t, 'b> {
             }
             UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => Vec::new(),
         };
-        let messages = self.transcript.units.iter().flat_map(said).filter_map(|id| self.transcript.message_of(id));
+        let messages =
+            self.transcript.units.iter().flat_map(said).filter_map(|id| self.transcript.message_of(id));
         let is_user = |index: &usize| {
             let id = self.transcript.messages.map(|array| ElementId { array, index: *index as u32 });
             id.and_then(|id| wire::role(self.transcript, id)) == Some(Role::User)
         };
         let newest = messages.collect::<BTreeSet<_>>().into_iter().rev().find(is_user);
         let holds = |unit: &Unit<'b>| unit.owns.iter().any(|id| self.transcript.message_of(*id) == newest);
-        let units = self.transcript.units.iter().enumerate().filter(|(_, unit)| newest.is_some() && holds(unit));
+        let units =
+            self.transcript.units.iter().enumerate().filter(|(_, unit)| newest.is_some() && holds(unit));
         units.map(|(at, _)| at).collect()
     }
 
@@ -94,7 +97,8 @@ impl<'t, 'b> Survey<'t, 'b> {
     /// and the last unit, with the last that is understood.
     pub(super) fn pinned(&self) -> BTreeSet<usize> {
         let units = self.transcript.units.iter().enumerate();
-        let checkpoints = units.filter(|(_, unit)| matches!(unit.kind, UnitKind::Checkpoint(_))).map(|(at, _)| at);
+        let checkpoints =
+            units.filter(|(_, unit)| matches!(unit.kind, UnitKind::Checkpoint(_))).map(|(at, _)| at);
         let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
         let last = [self.units.len().checked_sub(1), self.transcript.units.iter().rposition(understood)];
         let said = self.newest_message().into_iter().chain(self.newest_prompt());

@@ -62,7 +62,9 @@ impl<'b> Assembler<'b> {
             self.message.into_iter().for_each(|message| push_exact(&mut self.units[first].owns, message));
         } else {
             for (unit, element) in &self.claims {
-                element.iter().for_each(|element| push_exact(&mut self.units[*unit].owns, *element));
+                if let Some(element) = element {
+                    push_exact(&mut self.units[*unit].owns, *element);
+                }
             }
         }
         self.claims.clear();
@@ -223,7 +225,9 @@ impl<'b> Assembler<'b> {
                 push_exact(exchanges, Exchange { tool, call: None, results, answers, status, failed: None });
             }
             push_exact(&mut exchanges[0].results, block);
-            element.into_iter().for_each(|element| push_exact(&mut exchanges[0].answers, element));
+            if let Some(element) = element {
+                push_exact(&mut exchanges[0].answers, element);
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! What the three dialects have in common: a content block's type says what it is, wherever it stands.
 
-use super::{NoteKind, recognise};
 use super::assemble::{Answer, Assembler};
 use super::raw::{Element, Field, Item, Key, Raw};
+use super::{NoteKind, recognise};
 use crate::json::{Kind, Span};
 use crate::transcript::{ArrayId, Block, BlockKind, Form, Place, Seal, TextSpan};
 
@@ -270,10 +270,9 @@ impl<'b> Reader<'_, 'b> {
 
     /// A field of a reply, if it holds something.
     pub(super) fn reply_field(&mut self, item: Item, key: Key, kind: BlockKind) -> bool {
-        let block = self.field_block(item, key, kind);
-        let found = block.is_some();
-        block.into_iter().for_each(|block| self.assembler.reply(block));
-        found
+        let Some(block) = self.field_block(item, key, kind) else { return false };
+        self.assembler.reply(block);
+        true
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn list(raw: &Raw<'_>) -> Option<ArrayId> {
 
 /// Whether there is nothing here to work on.
 pub(super) fn is_empty(raw: &Raw<'_>) -> bool {
-    list(raw).is_none() && !raw.root.item.is_some_and(|root| raw.string(root, Key::Input).is_some())
+    list(raw).is_none() && raw.root.item.is_none_or(|root| raw.string(root, Key::Input).is_none())
 }
 
 /// The dialect, and whether only one can be meant.
@@ -57,7 +57,9 @@ pub(super) fn channel(raw: &Raw<'_>) -> Channel {
 
 fn has_calls(raw: &Raw<'_>) -> bool {
     list(raw).into_iter().flat_map(|id| raw.elements(id)).filter_map(|e| e.item).any(|item| {
-        let is = |item: Item, wanted: fn(&str) -> bool| raw.string(item, Key::Type).is_some_and(|name| wanted(&name));
+        let is = |item: Item, wanted: fn(&str) -> bool| {
+            raw.string(item, Key::Type).is_some_and(|name| wanted(&name))
+        };
         raw.holds(item, Key::ToolCalls)
             || raw.holds(item, Key::FunctionCall)
             || is(item, |name| name.ends_with("_call"))
@@ -102,7 +104,7 @@ impl Signs {
             None => {}
             Some("message" | "reasoning" | "item_reference" | "compaction") => self.responses += 1,
             Some(other) => {
-                self.responses += u32::from(other.ends_with("_call") || other.ends_with("_call_output"))
+                self.responses += u32::from(other.ends_with("_call") || other.ends_with("_call_output"));
             }
         }
         match raw.string(item, Key::Role).as_deref() {
@@ -124,10 +126,10 @@ impl Signs {
             Some("image_url" | "input_audio") => self.chat += 1,
             Some("input_text" | "output_text" | "input_image" | "input_file") => self.responses += 1,
             Some("tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "server_tool_use") => {
-                self.messages += 1
+                self.messages += 1;
             }
             Some("image" | "document") => {
-                self.messages += u32::from(raw.field_of(item, Key::Source).is_some())
+                self.messages += u32::from(raw.field_of(item, Key::Source).is_some());
             }
             _ => {}
         }

@@ -159,8 +159,14 @@ impl Tally {
 
 /// A body, the same for the same seed.
 pub fn body(dialect: Dialect, seed: u64) -> Generated {
-    let mut writer =
-        Writer { numbers: Numbers(seed), dialect, items: Vec::new(), quirks: Vec::new(), next_id: 0, texts: 0 };
+    let mut writer = Writer {
+        numbers: Numbers(seed),
+        dialect,
+        items: Vec::new(),
+        quirks: Vec::new(),
+        next_id: 0,
+        texts: 0,
+    };
     writer.units();
     writer.finish()
 }
@@ -552,7 +558,9 @@ impl Writer {
                 json!({"role": "user", "content": "[Longhaul checkpoint] ## Active Task\nNone."})
             }
             5 if self.rarely(1, "compaction") => json!({"type": "compaction", "encrypted_content": "gAAA"}),
-            6 if self.rarely(1, "item reference") => json!({"type": "item_reference", "id": format!("msg_{}", self.items.len())}),
+            6 if self.rarely(1, "item reference") => {
+                json!({"type": "item_reference", "id": format!("msg_{}", self.items.len())})
+            }
             7 if self.rarely(1, "approval") => {
                 self.items.push(
                     json!({"type": "mcp_approval_request", "id": format!("apr_{}", self.items.len()), "name": "n", "arguments": "{}"}),

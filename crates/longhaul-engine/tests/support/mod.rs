@@ -124,7 +124,7 @@ fn canonical(json: &str) -> String {
     serde_json::from_str(json).map_or_else(|_| json.to_owned(), |value| sorted(value).to_string())
 }
 
-/// Repeatable numbers for tests: SplitMix64.
+/// Repeatable numbers for tests: `SplitMix64`.
 pub struct Numbers(pub u64);
 
 impl Numbers {

@@ -1,5 +1,6 @@
 //! `longhaul check`: what a provider would refuse, and what a rewrite must not have changed.
 
+use std::fmt::Write;
 use std::process::ExitCode;
 
 use longhaul_engine::Dialect;
@@ -50,21 +51,24 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 fn page(shown: &str, answer: &Answer) -> String {
     let Answer { dialect, host, model, violations, .. } = answer;
-    let sure = if answer.dialect_sure { "" } else { " (by its shape it could be messages too; --dialect tells)" };
+    let sure =
+        if answer.dialect_sure { "" } else { " (by its shape it could be messages too; --dialect tells)" };
     let mut page = String::new();
     for Violation { rule, severity, at, message } in violations {
         let at = if at.is_empty() { "/" } else { at };
-        page.push_str(&format!("{:7} {rule:4} {at}: {message}\n", name(*severity)));
+        let _ = writeln!(page, "{:7} {rule:4} {at}: {message}", name(*severity));
     }
     let count = |severity| violations.iter().filter(|v| v.severity == severity).count();
     let verdict = match (count(Severity::Error), count(Severity::Warning), count(Severity::Silent)) {
         (0, 0, 0) => "accepted".to_owned(),
-        (0, warnings, silent) => format!("accepted, as far as is known; warnings: {warnings}, silent losses: {silent}"),
+        (0, warnings, silent) => {
+            format!("accepted, as far as is known; warnings: {warnings}, silent losses: {silent}")
+        }
         (errors, warnings, silent) => {
             format!("refused; errors: {errors}, warnings: {warnings}, silent losses: {silent}")
         }
     };
-    page.push_str(&format!("{shown}: {dialect} for {model} on {host}{sure}: {verdict}\n"));
+    let _ = writeln!(page, "{shown}: {dialect} for {model} on {host}{sure}: {verdict}");
     page
 }
 
@@ -81,7 +85,9 @@ fn list_rules(args: &CheckArgs) -> Result<(), Failure> {
     if args.answer.json {
         return output::write_json(to, &RULES);
     }
-    let rows: Vec<[String; 3]> =
-        RULES.iter().map(|r| [r.number.to_owned(), name(r.severity).to_owned(), r.meaning.to_owned()]).collect();
+    let rows: Vec<[String; 3]> = RULES
+        .iter()
+        .map(|r| [r.number.to_owned(), name(r.severity).to_owned(), r.meaning.to_owned()])
+        .collect();
     output::write(to, output::table(&rows).as_bytes())
 }

@@ -31,16 +31,21 @@ struct Answer<'r> {
 pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<(), Failure> {
     let start = Instant::now();
     if args.answer.json && args.answer.output.is_none() && !args.preview {
-        return Err(Failure::Wrong("--json without -o would mix the report with the body; give -o FILE".to_owned()));
+        return Err(Failure::Wrong(
+            "--json without -o would mix the report with the body; give -o FILE".to_owned(),
+        ));
     }
     let body = Body::read(&args.body)?;
     let (transcript, notes) = body.parse(&args.told)?;
     let model = body::model(&args.told, &transcript);
-    let settings = Settings::load(args.config.config.as_deref(), environment, args.policy.flags(&model.name))?;
+    let settings =
+        Settings::load(args.config.config.as_deref(), environment, args.policy.flags(&model.name))?;
     let (policy, _) = Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;
     if policy.engine != "sacred-zone" {
         let engine = &policy.engine;
-        return Err(Failure::Wrong(format!("the engine `{engine}` is not in this version; use --engine sacred-zone")));
+        return Err(Failure::Wrong(format!(
+            "the engine `{engine}` is not in this version; use --engine sacred-zone"
+        )));
     }
     let kept = args.originals.as_ref().map(|file| (file, Secrets::Out));
     let kept = kept.or(args.originals_raw.as_ref().map(|file| (file, Secrets::AsTheyWere)));
@@ -51,8 +56,9 @@ pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<(), 
         keep: if kept.is_some() { Keep::Originals(document_key(&body.text)) } else { Keep::Nothing },
         session: None,
     };
-    let plan = plan::sacred_zone(&policy, &wish, &mut Known::default(), &transcript)
-        .map_err(|refused| Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown)))?;
+    let plan = plan::sacred_zone(&policy, &wish, &mut Known::default(), &transcript).map_err(|refused| {
+        Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
+    })?;
     let (mut report, outcome) = match plan {
         Plan::Leave(report) => (report, None),
         Plan::Ready(outcome) => (outcome.report.clone(), Some(outcome)),
@@ -117,7 +123,12 @@ fn say(report: &Report, policy: &Policy) {
         let (messages, tokens) = (&report.messages, &report.tokens);
         output::say(&format!(
             "{} → {} tokens ({saved:.0} % smaller), {} → {} messages; {} outputs digested, {} units dropped",
-            tokens.before, tokens.after, messages.before, messages.after, report.units.digested, report.units.dropped
+            tokens.before,
+            tokens.after,
+            messages.before,
+            messages.after,
+            report.units.digested,
+            report.units.dropped
         ));
     } else {
         output::say("nothing changed");
@@ -126,7 +137,9 @@ fn say(report: &Report, policy: &Policy) {
         let step = match rung.step {
             Step::DigestAll => "still too large: every output outside the protected zone became a line",
             Step::DropOldest => "still too large: the oldest units were dropped",
-            Step::Restart => "still too large: a new session begins with the newest request and the last step",
+            Step::Restart => {
+                "still too large: a new session begins with the newest request and the last step"
+            }
         };
         output::say(&format!("{step}, {} → {} tokens", rung.tokens[0], rung.tokens[1]));
     }

@@ -11,7 +11,10 @@ pub(crate) fn run(args: &RecallArgs) -> Result<ExitCode, Failure> {
     let rows = originals::rows(&shown, &input::read_text(&args.originals)?)?;
     // The same text has the same handle, so any row will do; the newest says where it was last.
     let Some(row) = rows.iter().rev().find(|row| row.handle == args.handle) else {
-        output::say(&format!("{shown} has no block {}; its handles stand in the digests and in the report", args.handle));
+        output::say(&format!(
+            "{shown} has no block {}; its handles stand in the digests and in the report",
+            args.handle
+        ));
         return Ok(ExitCode::from(1));
     };
     let to = args.answer.output.as_deref();

@@ -51,7 +51,8 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), Failure> {
     }
     let mut page: Vec<[String; 4]> = vec![["engine", "tokens", "messages", "saved"].map(str::to_owned)];
     page.extend(answer.rows.iter().map(|row| {
-        let tokens = format!("{} → {}", output::grouped(row.tokens_before), output::grouped(row.tokens_after));
+        let tokens =
+            format!("{} → {}", output::grouped(row.tokens_before), output::grouped(row.tokens_after));
         let messages = format!("{} → {}", row.messages_before, row.messages_after);
         [row.engine.clone(), tokens, messages, format!("{:.1} %", 100.0 * row.ratio)]
     }));

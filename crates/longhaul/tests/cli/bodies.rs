@@ -99,7 +99,11 @@ fn bad_input_gets_one_clear_line_and_exit_code_2() {
 #[test]
 fn strange_but_readable_input_just_works() {
     let folder = Folder::new("strange-input");
-    let deep = format!(r#"{{"messages":[{{"role":"user","content":{}1{}}}]}}"#, "[".repeat(10_000), "]".repeat(10_000));
+    let deep = format!(
+        r#"{{"messages":[{{"role":"user","content":{}1{}}}]}}"#,
+        "[".repeat(10_000),
+        "]".repeat(10_000)
+    );
     let cases = [
         ("mark", "\u{feff}{\"input\":\"hi\"}".to_owned()),
         ("half", r#"{"input":"half \ud83d pair"}"#.to_owned()),
@@ -130,7 +134,7 @@ fn two_hundred_megabytes_are_read_in_seconds() {
     let start = Instant::now();
     let run = longhaul(&folder, &["check", path.to_str().unwrap()], &[]);
     assert!(run.code <= 1, "{}", run.err);
-    assert!(start.elapsed() < Duration::from_secs(60), "took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_mins(1), "took {:?}", start.elapsed());
 }
 
 #[test]
