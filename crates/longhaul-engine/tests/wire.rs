@@ -12,7 +12,7 @@
 
 mod support;
 
-use longhaul_engine::transcript::{Form, UnitKind};
+use longhaul_engine::transcript::{BlockKind, Form, UnitKind};
 use longhaul_engine::wire::{self, NoteKind};
 use longhaul_engine::{Dialect, Transcript};
 use support::sketch;
@@ -300,9 +300,10 @@ fn media_in_any_shape_say_where_their_data_is() {
     ];
     for body in bodies {
         let (transcript, _) = wire::parse(None, body).unwrap();
-        use longhaul_engine::transcript::BlockKind::{Document, Image};
         let block = transcript.blocks().next().unwrap();
-        let (Image(data) | Document(data)) = block.kind else { panic!("{:?} in {body}", block.kind) };
+        let (BlockKind::Image(data) | BlockKind::Document(data)) = block.kind else {
+            panic!("{:?} in {body}", block.kind)
+        };
         assert_eq!(&body[data.unwrap().range()], "AAAA", "{body}");
     }
 }

@@ -163,8 +163,9 @@ struct Matching<'p, 'v> {
     /// Calls that the original left unanswered: a rewrite may answer them with a stub.
     unanswered: HashSet<&'v str>,
     summary: Option<usize>,
-    /// User messages that lost one text, which may have been the summary of an earlier compaction.
-    lost_one: Vec<At>,
+    /// User messages that lost one text, which may have been the summary of an earlier compaction, and whether another text
+    /// that is no summary came in its place.
+    lost_one: Vec<(At, bool)>,
 }
 
 impl<'p, 'v> Matching<'p, 'v> {
@@ -220,9 +221,10 @@ impl<'p, 'v> Matching<'p, 'v> {
             self.judge_summary(summary, gone, findings);
         }
         let replaced = usize::from(self.summary.is_some() && gone > 1);
-        for &at in self.lost_one.iter().skip(replaced) {
+        for &(at, edited) in self.lost_one.iter().skip(replaced) {
             let message = "part of this message is gone: keep a message whole or remove it whole";
-            self.prose_changed(Speaker::User, at, message, findings);
+            let speaker = if edited { Speaker::User } else { Speaker::Assistant };
+            self.prose_changed(speaker, at, message, findings);
         }
         self.summary
     }
@@ -268,6 +270,7 @@ impl<'p, 'v> Matching<'p, 'v> {
             .map(|&p| &self.pair.before.list[p])
             .filter(|piece| piece.counts())
             .collect();
+        let mut edited = false;
         let mut marks = missing.iter().filter(|piece| piece.kind == Kind::Image).count();
         for p in new {
             let piece = &self.pair.after.list[p];
@@ -281,6 +284,7 @@ impl<'p, 'v> Matching<'p, 'v> {
             } else {
                 let message = "this is not in the original as it stands here: only results, arguments and images may change";
                 let speaker = if piece.kind == Kind::Prose { unit.speaker } else { Speaker::Assistant };
+                edited = piece.kind == Kind::Prose;
                 self.prose_changed(speaker, piece.at, message, findings);
             }
         }
@@ -291,7 +295,7 @@ impl<'p, 'v> Matching<'p, 'v> {
             (Speaker::Assistant, _) => {
                 findings.report(&V10, at, "part of this step is gone: keep a step whole or remove it whole");
             }
-            (Speaker::User, 1) => self.lost_one.push(at),
+            (Speaker::User, 1) => self.lost_one.push((at, edited)),
             (speaker, _) => {
                 let message = "part of this message is gone: keep a message whole or remove it whole";
                 self.prose_changed(speaker, at, message, findings);
