@@ -51,7 +51,11 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         }
         let arguments = exchange.call.as_ref().map(Block::text);
         let handle = self.keep.handle(&text);
-        let focus = self.focus(at.0);
+        // A line has no room for what the task is about.
+        let focus = match length {
+            Length::Budget(_) => self.focus(at.0),
+            Length::Line => Focus::none(),
+        };
         let source = Source {
             text: &text,
             tool: Some(&*exchange.tool).filter(|name| !name.is_empty()),

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "all of it is test code, in functions too")]
 
 mod bodies;
+mod compress;
 mod configuration;
 mod digest;
 mod redact;

@@ -1,0 +1,145 @@
+//! `compress`, `recall` and `stats`: a compaction from body to body, what it kept aside, and what it logged.
+
+use serde_json::{Value, json};
+
+use crate::support::{Folder, Run, longhaul, longhaul_reading};
+
+/// A session whose outputs outgrow a window of 20,000 tokens. One of them holds a secret.
+fn session() -> String {
+    let mut messages = vec![json!({"role": "user", "content": "Make the build green."})];
+    for step in 0..30 {
+        let id = format!("c{step}");
+        let function = json!({"name": "bash", "arguments": format!("{{\"command\":\"make t{step}\"}}")});
+        let call = json!({"id": id, "type": "function", "function": function});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        let noise = format!("compiling one more unit of step {step}\n").repeat(90);
+        let secret = if step == 7 { format!("export API_TOKEN={SECRET}\n") } else { String::new() };
+        let output = format!("{noise}{secret}main.c:3: error: expected `;`\nexit code: 2\n");
+        messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
+    }
+    messages.push(json!({"role": "user", "content": "And now?"}));
+    json!({"model": "gpt-5", "messages": messages}).to_string()
+}
+
+/// Looks like a key and opens nothing.
+const SECRET: &str = "q8Zr5Lm2Xw9Kd4Tn7Vb3Hc6Js1Pf0Gy5";
+
+fn compress(folder: &Folder, more: &[&str]) -> Run {
+    compress_in(folder, "20000", more)
+}
+
+fn compress_in(folder: &Folder, window: &str, more: &[&str]) -> Run {
+    folder.file("session.json", session());
+    let call = ["compress", "session.json", "--engine", "sacred-zone", "--context-length", window];
+    longhaul(folder, &[&call[..], more].concat(), &[])
+}
+
+#[test]
+fn a_body_goes_in_and_a_smaller_valid_one_comes_out() {
+    let folder = Folder::new("compress");
+    let run = compress(&folder, &[]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let lines: Vec<&str> = run.err.lines().collect();
+    assert!(lines[0].contains("% of the window of 20,000") && lines[0].contains("trigger"), "{}", run.err);
+    assert!(lines[1].contains(" → ") && lines[1].contains("% smaller"), "{}", run.err);
+    folder.file("after.json", &run.out);
+    let check = longhaul(&folder, &["check", "after.json", "--before", "session.json"], &[]);
+    assert_eq!(check.code, 0, "{}", check.out);
+    let tokens = |file: &str| {
+        longhaul(&folder, &["tokens", file, "--json"], &[]).json("tokens.json")["total"].as_u64()
+    };
+    assert!(tokens("after.json") < Some(10_500) && tokens("session.json") > Some(15_000));
+}
+
+#[test]
+fn the_report_keeps_to_its_schema_and_is_the_same_each_time() {
+    let folder = Folder::new("compress-report");
+    let read = |run: Run| -> Value {
+        let mut report = Run { err: String::new(), ..run }.json("compress.json");
+        report["elapsed_ms"] = json!(0);
+        report
+    };
+    let first = read(compress(&folder, &["--json", "-o", "after.json"]));
+    assert_eq!(first, read(compress(&folder, &["--json", "-o", "after.json"])));
+    assert_eq!(first["changed"], true);
+    assert!(
+        first["blocks"].as_array().unwrap().iter().all(|b| b["fate"] == "digested" && b["handle"].is_null())
+    );
+    let leave = read(compress_in(&folder, "400000", &["--json", "--preview"]));
+    assert_eq!((&leave["changed"], &leave["ratio"]), (&json!(false), &json!(0.0)));
+    assert!(leave["reason"].as_str().unwrap().starts_with("below the trigger"));
+}
+
+#[test]
+fn what_is_removed_can_be_recalled_without_its_secrets() {
+    let folder = Folder::new("compress-originals");
+    let run = compress(
+        &folder,
+        &["--originals", "removed.jsonl", "--report", "report.json", "-o", "after.json", "--force"],
+    );
+    assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.0.join("report.json")).unwrap()).unwrap();
+    let after = std::fs::read_to_string(folder.0.join("after.json")).unwrap();
+    for block in report["blocks"].as_array().unwrap() {
+        let handle = block["handle"].as_str().unwrap();
+        assert!(after.contains(&format!("recall {handle}")), "the digest says how to get it back");
+        let recalled = longhaul(&folder, &["recall", "--originals", "removed.jsonl", handle], &[]);
+        assert!(recalled.out.contains("compiling one more unit"), "{}", recalled.err);
+        longhaul(&folder, &["recall", "--originals", "removed.jsonl", handle, "--json"], &[])
+            .json("recall.json");
+    }
+    let kept = std::fs::read_to_string(folder.0.join("removed.jsonl")).unwrap();
+    assert!(!kept.contains(SECRET), "a secret reached the originals");
+    let missing = longhaul(&folder, &["recall", "--originals", "removed.jsonl", "nothing"], &[]);
+    assert_eq!((missing.code, missing.out.as_str()), (1, ""));
+}
+
+#[cfg(unix)]
+#[test]
+fn originals_with_their_secrets_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("compress-raw");
+    let run = compress(&folder, &["--originals-raw", "raw.jsonl", "-o", "after.json", "--force"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let file = folder.0.join("raw.jsonl");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(std::fs::read_to_string(file).unwrap().contains(SECRET));
+}
+
+#[test]
+fn a_log_is_kept_and_summed() {
+    let folder = Folder::new("compress-log");
+    for _ in 0..2 {
+        assert_eq!(compress(&folder, &["--log", "log.jsonl", "-o", "after.json", "--quiet"]).err, "");
+    }
+    assert_eq!(compress_in(&folder, "400000", &["--log", "log.jsonl", "-o", "after.json"]).code, 0);
+    let stats = longhaul(&folder, &["stats", "log.jsonl", "--json"], &[]).json("stats.json");
+    assert_eq!(stats["total_compactions"], 2, "what changed nothing is no compaction");
+    let row = &stats["rows"][0];
+    let saved = row["tokens_before"].as_u64().unwrap() - row["tokens_after"].as_u64().unwrap();
+    assert_eq!(stats["total_tokens_saved"], 2 * saved);
+    assert!(longhaul(&folder, &["stats", "log.jsonl"], &[]).out.contains("2 compactions"));
+    let empty = longhaul_reading(&folder, &["stats", "-", "--json"], &[], b"").json("stats.json");
+    assert_eq!((&empty["total_compactions"], &empty["average_ratio"]), (&json!(0), &json!(0.0)));
+    let bad = longhaul_reading(&folder, &["stats", "-"], &[], b"{}\nnonsense\n");
+    assert!(bad.refused().contains("line 1"), "{}", bad.err);
+}
+
+#[test]
+fn wrong_calls_are_one_line() {
+    let folder = Folder::new("compress-wrong");
+    assert!(compress(&folder, &["--json"]).refused().contains("-o"));
+    folder.file("session.json", session());
+    let other = longhaul(&folder, &["compress", "session.json"], &[]);
+    assert!(other.refused().contains("--engine sacred-zone"), "{}", other.err);
+}
+
+#[test]
+fn a_preview_writes_no_body() {
+    let folder = Folder::new("compress-preview");
+    let run = compress(&folder, &["--preview", "--originals", "removed.jsonl", "--log", "log.jsonl"]);
+    assert_eq!((run.code, run.out.as_str()), (0, ""));
+    assert!(run.err.contains("% smaller"), "{}", run.err);
+    assert!(!folder.0.join("removed.jsonl").exists() && !folder.0.join("log.jsonl").exists());
+}
