@@ -89,6 +89,19 @@ fn the_engine_reads_no_file_clock_or_environment() {
     });
 }
 
+/// The checker judges the parser and the passes, so a mistake of theirs must not reach it through shared code.
+#[test]
+fn the_rules_share_nothing_with_what_they_judge() {
+    for_each_source(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check"), &mut |path, text| {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for line in
+            code.lines().filter(|line| line.contains("crate::") && !line.trim_start().starts_with("//"))
+        {
+            assert_eq!(line.trim(), "use crate::Dialect;", "{}", path.display());
+        }
+    });
+}
+
 /// Calls `each` with every source file that is not test code.
 fn for_each_source(folder: &Path, each: &mut impl FnMut(&Path, &str)) {
     for entry in std::fs::read_dir(folder).unwrap() {
