@@ -1,5 +1,20 @@
 //! Rewrites a long transcript of an LLM agent into a smaller one that its provider still accepts.
 //!
+//! ```text
+//! bytes ──wire::parse──▶ Transcript ──plan──▶ edits ──Rewrite::new──▶ Rewrite ──apply──▶ bytes
+//! ```
+//!
+//! A tour, in the order in which a request passes:
+//!
+//! - [`wire`] reads a body of any of three [`dialect`]s into a [`Transcript`]: units with the spans of their bytes. It uses
+//!   [`json`], which knows where values are and how strings are written.
+//! - [`meter`] counts it for one of the [`models`], with the tokenizers of [`tokens`]; [`known`] remembers what was counted.
+//! - [`policy`] turns a configuration into the numbers that hold for the model.
+//! - [`plan`] decides what shrinks and what goes. [`digest`] makes one tool output short and keeps its [`facts`]; it reads text
+//!   by [`lines`] and JSON by its [`shape`]. What is kept elsewhere passes [`redact`] first.
+//! - [`rewrite`] makes the change: splices, and an inverse that gives back the bytes.
+//! - [`check`] judges what comes out, and shares nothing with the rest but the dialect.
+//!
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
 pub mod check;
