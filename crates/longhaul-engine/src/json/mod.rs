@@ -1,7 +1,7 @@
 //! JSON as bytes: where values are, and how strings are written. Nothing here builds a tree.
 //!
 //! A request is mostly a few long strings, so reading one is mostly skipping, and everything above works on [`Span`]s of
-//! the body. [`Scanner`] says where each value begins and ends; [`escape`] and [`unescape`] are the only two functions
+//! the body. A scanner says where each value begins and ends; [`escape`] and [`unescape`] are the only two functions
 //! that translate between text and its bytes in a body.
 
 mod scan;

@@ -98,8 +98,8 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         if !self.dropped.insert(unit) {
             return;
         }
-        let saved: Tokens =
-            self.shrunk.iter().filter(|((u, ..), _)| *u == unit).map(|(_, s)| s.before - s.after).sum();
+        let of_unit = self.shrunk.range((unit, 0, 0)..(unit + 1, 0, 0));
+        let saved: Tokens = of_unit.map(|(_, shrunk)| shrunk.before - shrunk.after).sum();
         self.total = self.total - (self.survey.units[unit] - saved);
     }
 

@@ -79,7 +79,7 @@ impl Vocabulary {
     /// The tokens of a text. Text that looks like a special token is ordinary text.
     ///
     /// Exact, except in an unbroken run of more than 64 KiB (one letter, spaces or punctuation over and over), where
-    /// each further 64 KiB may add one or two tokens: see [`Windows`].
+    /// each further 64 KiB may add one or two tokens.
     #[must_use]
     pub fn count(self, text: &str) -> Tokens {
         self.count_by_windows(text, WINDOW)
