@@ -76,25 +76,42 @@ fn unicode_escape(after: &str) -> (char, usize) {
     }
 }
 
-/// The longest escape is a surrogate pair, so a cut with no backslash in the bytes before it falls between escapes.
-const LONGEST_ESCAPE: usize = 12;
-
-/// The text of at least the first `len` bytes, or of all there is.
+/// The text of at least the first `len` bytes, or of all there is, in time that depends on `len` alone.
 pub(crate) fn unescape_start(raw: &str, len: usize) -> Cow<'_, str> {
-    let cut = (len..raw.len()).find(|&at| is_between_escapes(raw, at)).unwrap_or(raw.len());
+    let len = len.min(raw.len());
+    let mut cut = 0;
+    while cut < len {
+        cut = match memchr::memchr(b'\\', &raw.as_bytes()[cut..len]) {
+            Some(plain) => cut + plain + 1 + escaped_char(&raw[cut + plain + 1..]).1,
+            None => (len..=raw.len()).find(|at| raw.is_char_boundary(*at)).unwrap_or(raw.len()),
+        };
+    }
     unescape(&raw[..cut])
 }
+
+/// How far a place between two escapes is looked for.
+const LOOK_BACK: usize = 64;
 
 /// The text of at least the last `len` bytes, or of all there is.
 pub(crate) fn unescape_end(raw: &str, len: usize) -> Cow<'_, str> {
     let from = raw.len().saturating_sub(len);
-    let cut = (1..=from).rev().find(|&at| is_between_escapes(raw, at)).unwrap_or(0);
+    let near = (from.saturating_sub(LOOK_BACK).max(1)..=from).rev();
+    let cut = near.into_iter().find(|&at| is_between_escapes(raw, at)).unwrap_or(0);
     unescape(&raw[cut..])
 }
 
+/// Whether no escape reaches over this place: an escape begins here that is no second half of a pair, or no backslash is
+/// near enough.
 fn is_between_escapes(raw: &str, at: usize) -> bool {
-    let before = &raw.as_bytes()[at.saturating_sub(LONGEST_ESCAPE)..at];
-    raw.is_char_boundary(at) && !before.contains(&b'\\')
+    const LONGEST_ESCAPE: usize = 12;
+    let before = &raw.as_bytes()[at.saturating_sub(LOOK_BACK)..at];
+    if raw.as_bytes().get(at) == Some(&b'\\') {
+        let run = before.iter().rev().take_while(|byte| **byte == b'\\').count();
+        let is_low_half =
+            matches!(raw.as_bytes()[at + 1..], [b'u' | b'U', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', ..]);
+        return run % 2 == 0 && run < LOOK_BACK && !is_low_half;
+    }
+    raw.is_char_boundary(at) && !before.iter().rev().take(LONGEST_ESCAPE).any(|byte| *byte == b'\\')
 }
 
 #[cfg(test)]
@@ -126,8 +143,20 @@ mod tests {
         }
 
         #[test]
+        fn starts_and_ends_of_text_that_is_all_escapes_are_found_too(text in "[aя😀\\\\\n]{0,60}", len in 0usize..80) {
+            let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+            let start = unescape_start(&escaped, len);
+            prop_assert!(text.starts_with(&*start) && start.len() <= text.len());
+            prop_assert!(text.ends_with(&*unescape_end(&escaped, len)));
+            prop_assert!(len == 0 || text.is_empty() || !start.is_empty());
+        }
+
+        #[test]
         fn never_panics(raw in r"(\\(u[0-9a-fA-F]{0,4}|[a-z])?|é|x){0,20}") {
             let _ = unescape(&raw);
+            for len in 0..raw.len() + 2 {
+                let _ = (unescape_start(&raw, len), unescape_end(&raw, len));
+            }
         }
     }
 }
