@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::generate::{key, rows};
 use super::{redact, redaction, survives};
-use crate::redact::{Content, Redactor, Rules};
+use crate::redact::{Content, Redactor, Rules, Stream};
 
 fn json(body: &str) -> String {
     Redactor::numbered(Rules::default()).redact_json(body).unwrap().text.into_string()
@@ -91,6 +91,44 @@ fn a_key_of_every_rule_is_found_at_every_offset_and_split_at_every_byte() {
     }
 }
 
+/// Text goes in up to `cut`, then the rest; the stream has a window so small that it gives text out between the two.
+fn through_a_window(text: &str, cut: usize) -> (String, usize) {
+    let redactor = Redactor::numbered(Rules::default());
+    let mut stream = Stream::with_window(redactor, Content::Text, SMALL_WINDOW);
+    let mut bytes = stream.push(&text.as_bytes()[..cut]).bytes;
+    let first = bytes.len();
+    bytes.extend(stream.push(&text.as_bytes()[cut..]).bytes);
+    bytes.extend(stream.finish().bytes);
+    (String::from_utf8(bytes).unwrap(), first)
+}
+
+/// Longer than any key that is drawn here.
+const SMALL_WINDOW: usize = 512;
+
+#[test]
+fn a_key_of_every_rule_is_found_wherever_the_stream_breaks_it() {
+    for row in rows() {
+        let key = key(&row.shapes[0], 13);
+        // Without white space the stream has no better place to stop than the very byte.
+        for filler in ["some words of a log line\n", "no,blank,"] {
+            // More than the stream keeps of what it gave out, so that the first chunk's beginning is gone.
+            let before = filler.repeat(2_500 / filler.len());
+            let after = filler.repeat(2 * SMALL_WINDOW / filler.len());
+            let text = format!("{before}{}{key},{after}", row.lead());
+            let whole = redact(&text);
+            assert!(!survives(&key, &whole), "{}", row.kind);
+            let secret = before.len()..=before.len() + row.lead().len() + key.len();
+            for at in secret {
+                for (edge, cut) in [("chunk", at), ("given out", at + SMALL_WINDOW)] {
+                    let (streamed, first) = through_a_window(&text, cut);
+                    assert!(first > 0, "nothing is given out before the second chunk");
+                    assert_eq!(streamed, whole, "{}: {edge} at {at} of {text}", row.kind);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_look_alike_of_every_rule_is_left_alone() {
     for row in rows() {
@@ -103,10 +141,10 @@ fn a_look_alike_of_every_rule_is_left_alone() {
 }
 
 #[test]
-fn a_secret_over_the_edge_of_the_window_is_found_once() {
-    let key = key("ghp_{base62:36}", 5);
-    let filler = "some words of an ordinary log line, nothing more\n".repeat(8_000);
-    let text = format!("{filler}token {key} here\n{filler}");
+fn secrets_of_every_rule_are_found_once_in_a_text_of_many_windows() {
+    let filler = "some words of an ordinary log line, nothing more\n".repeat(60);
+    let keys = rows().into_iter().map(|row| format!("{}{} here\n{filler}", row.lead(), key(&row.shapes[0], 5)));
+    let text: String = keys.collect();
     let whole = redaction(&text, Content::Text);
     for chunk in [1_000, 65_536, 1 << 20] {
         let mut stream = Redactor::numbered(Rules::default()).stream(Content::Text);
