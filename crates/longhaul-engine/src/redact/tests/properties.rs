@@ -143,7 +143,8 @@ fn a_look_alike_of_every_rule_is_left_alone() {
 #[test]
 fn secrets_of_every_rule_are_found_once_in_a_text_of_many_windows() {
     let filler = "some words of an ordinary log line, nothing more\n".repeat(60);
-    let keys = rows().into_iter().map(|row| format!("{}{} here\n{filler}", row.lead(), key(&row.shapes[0], 5)));
+    let keys =
+        rows().into_iter().map(|row| format!("{}{} here\n{filler}", row.lead(), key(&row.shapes[0], 5)));
     let text: String = keys.collect();
     let whole = redaction(&text, Content::Text);
     for chunk in [1_000, 65_536, 1 << 20] {
