@@ -14,6 +14,7 @@ mod contact;
 mod json;
 mod mark;
 mod named;
+mod rewritten;
 mod rules;
 mod scan;
 mod shape;

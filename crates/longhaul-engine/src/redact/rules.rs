@@ -263,9 +263,8 @@ pub(super) struct Placeholders {
     row: PlaceholdersRow,
 }
 
-const LITERALS: [(&str, Meaning); 7] = [
+const LITERALS: [(&str, Meaning); 6] = [
     ("://", Meaning::Url),
-    ("%3A%2F%2F", Meaning::Url),
     ("-----BEGIN", Meaning::KeyBlock),
     ("PuTTY-User-Key-File-", Meaning::PuttyBlock),
     ("<@", Meaning::Mention),

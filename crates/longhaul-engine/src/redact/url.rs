@@ -19,14 +19,10 @@ pub(super) fn credentials(
     let authority = authority(rest);
     let info = &authority[..memchr::memrchr(b'@', authority)?];
     let web = text[..scheme_end].ends_with(b"http") || text[..scheme_end].ends_with(b"https");
-    let encoded = memchr::memmem::find(info, b"%3A").filter(|_| !info.contains(&b':'));
-    let password = match (memchr::memchr(b':', info), encoded) {
-        (Some(colon), _) => &info[colon + 1..],
-        (None, Some(colon)) => &info[colon + 3..],
-        (None, None) => {
-            return value::is_dense(info, 20).then_some(("url-credentials", (at, at + info.len())));
-        }
+    let Some(colon) = memchr::memchr(b':', info) else {
+        return value::is_dense(info, 20).then_some(("url-credentials", (at, at + info.len())));
     };
+    let password = &info[colon + 1..];
     let host = &authority[info.len() + 1..];
     let local = [&b"localhost"[..], b"127.0.0.1", b"0.0.0.0"].iter().any(|name| host.starts_with(name))
         || !host.contains(&b'.');
@@ -102,9 +98,8 @@ fn user_and_password(text: &[u8], flag_end: usize, rules: &Standard) -> Option<(
     if secret.len() < 4 {
         return None;
     }
-    let written = std::str::from_utf8(pair).ok()?;
-    let stand_in =
-        is_stand_in(secret, rules) || rules.placeholders.hold(pair) || rules.placeholders.hold_pair(written);
+    let documented = std::str::from_utf8(pair).is_ok_and(|pair| rules.placeholders.hold_pair(pair));
+    let stand_in = is_stand_in(secret, rules) || rules.placeholders.hold(pair) || documented;
     (!stand_in).then_some((start, end))
 }
 
