@@ -162,7 +162,7 @@ impl Redactor {
         let mut found = Vec::with_capacity(findings.len());
         for finding in findings {
             clean.push_str(&text[copied..finding.start]);
-            clean.push_str(&self.marks.mark(finding.kind, &text.as_bytes()[finding.start..finding.end]));
+            self.marks.write(finding.kind, &text.as_bytes()[finding.start..finding.end], &mut clean);
             copied = finding.end;
             found.push(Found { kind: finding.kind.to_owned(), start: finding.start, end: finding.end });
         }

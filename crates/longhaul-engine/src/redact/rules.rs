@@ -292,9 +292,13 @@ impl Standard {
         }
         let words = words(&file.names, &vendors);
         Ok(Self {
-            literals: automaton(literals.keys().copied(), AnyCase::No)?,
-            literal_meanings: with_prefixes(&literals),
-            words: automaton(words.iter().map(|(word, _)| word.as_str()), AnyCase::Yes)?,
+            literals: automaton(literals.keys().copied(), MatchKind::Standard, AnyCase::No)?,
+            literal_meanings: literals.into_values().collect(),
+            words: automaton(
+                words.iter().map(|(word, _)| word.as_str()),
+                MatchKind::LeftmostLongest,
+                AnyCase::Yes,
+            )?,
             word_meanings: words.into_iter().map(|(_, meaning)| meaning).collect(),
             names: Names {
                 strengthens: file.names.strengthens,
@@ -307,15 +311,6 @@ impl Standard {
             vendors,
         })
     }
-}
-
-/// A longer literal hides a shorter one that begins it, so the longer one stands for both.
-fn with_prefixes(literals: &BTreeMap<&str, Vec<Meaning>>) -> Vec<Vec<Meaning>> {
-    let hidden_by = |literal: &str| {
-        let begins_it = literals.iter().rev().filter(|(other, _)| literal.starts_with(**other));
-        begins_it.flat_map(|(_, meanings)| meanings.clone()).collect()
-    };
-    literals.keys().map(|literal| hidden_by(literal)).collect()
 }
 
 fn words(names: &NamesRow, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
@@ -344,10 +339,14 @@ enum AnyCase {
     No,
 }
 
-fn automaton<'w>(words: impl Iterator<Item = &'w str>, case: AnyCase) -> Result<AhoCorasick, String> {
+fn automaton<'w>(
+    words: impl Iterator<Item = &'w str>,
+    kind: MatchKind,
+    case: AnyCase,
+) -> Result<AhoCorasick, String> {
     AhoCorasickBuilder::new()
         .ascii_case_insensitive(matches!(case, AnyCase::Yes))
-        .match_kind(MatchKind::LeftmostLongest)
+        .match_kind(kind)
         .kind(Some(AhoCorasickKind::DFA))
         .prefilter(false)
         .build(words)

@@ -5,8 +5,6 @@
 
 use std::ops::Range;
 
-use aho_corasick::Input;
-
 use super::named::{self, Hit, Place};
 use super::rewritten::{self, Rewritten};
 use super::rules::{Meaning, NAMED_KINDS, Rules, Standard, Vendor};
@@ -132,10 +130,12 @@ impl<'r> Scan<'_, 'r> {
         let rules: &'r Standard = self.rules.standard;
         let text = self.runs.text;
         let (mut at, mut document_read) = (0, 0);
-        while let Some(hit) = rules.literals.find(Input::new(text).range(at..)) {
+        // A hit may begin inside another, unless a finding takes both.
+        for hit in rules.literals.find_overlapping_iter(text) {
             let (start, end, pattern) = (hit.start(), hit.end(), hit.pattern().as_usize());
-            // The next hit may begin inside this one, unless a finding takes both.
-            at = start + 1;
+            if start < at {
+                continue;
+            }
             for &meaning in &rules.literal_meanings[pattern] {
                 match meaning {
                     Meaning::Shape { vendor, shape } => {

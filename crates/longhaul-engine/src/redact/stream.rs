@@ -73,10 +73,13 @@ impl Stream {
         };
         let mut piece = Piece::default();
         let mut copied = self.given;
+        let mut mark = String::new();
         for finding in findings.iter().filter(|finding| finding.start >= self.given && finding.end <= cut) {
             piece.bytes.extend_from_slice(&self.held[copied..finding.start]);
             let secret = &self.held[finding.start..finding.end];
-            piece.bytes.extend_from_slice(self.redactor.marks.mark(finding.kind, secret).as_bytes());
+            mark.clear();
+            self.redactor.marks.write(finding.kind, secret, &mut mark);
+            piece.bytes.extend_from_slice(mark.as_bytes());
             piece.found.push(Found {
                 kind: finding.kind.to_owned(),
                 start: self.offset + finding.start,
