@@ -7,9 +7,10 @@
 //! What must hold: the time is linear in any input; redacting twice changes nothing; the same secret gets the same mark;
 //! a mark does not reveal its secret; JSON stays JSON, and fields that may not be edited keep their bytes. What is looked
 //! for is data (`rules.toml`); a secret is told by its own shape (`shape`), by the name before it (`named`), or by the
-//! text around it (`url`, `blocks`, `contact`), and `value` tells it from what only stands in its place.
+//! text around it (`url`, `command`, `blocks`, `contact`), and `value` tells it from what only stands in its place.
 
 mod blocks;
+mod command;
 mod contact;
 mod json;
 mod mark;

@@ -8,6 +8,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use regex::bytes::Regex;
 use serde::Deserialize;
 
+use super::command::Command;
 use super::shape::Shape;
 use super::value::Class;
 use crate::policy::Redaction;
@@ -136,7 +137,7 @@ pub(super) const NAMED_KINDS: [(Class, &str, &str); 5] = [
 
 const OTHER_KINDS: [(&str, &str); 9] = [
     ("private-key", "PEM, OpenSSH, PGP and PuTTY private key blocks, also with escaped line ends"),
-    ("url-credentials", "user:password in a URL, and behind -u of a curl command"),
+    ("url-credentials", "user:password in a URL, and behind the flag of a command that takes it"),
     ("database-url", "a URL with a password that is not of the web: databases, brokers, file servers"),
     ("connection-string", "Name=value pairs between semicolons that hold a password or an access key"),
     ("cookie", "the random-looking values of a Cookie or Set-Cookie header"),
@@ -176,6 +177,7 @@ pub(super) struct Standard {
     /// Finds the words that name secrets, in any case.
     pub(super) words: AhoCorasick,
     pub(super) word_meanings: Vec<Meaning>,
+    pub(super) commands: Vec<Command>,
     pub(super) names: Names,
     pub(super) placeholders: Placeholders,
 }
@@ -201,12 +203,13 @@ pub(super) enum Meaning {
     PuttyBlock,
     Mention,
     KubernetesSecret,
-    Curl,
+    Command { command: usize },
 }
 
 #[derive(Deserialize)]
 struct File {
     rules: Vec<VendorRow>,
+    commands: Vec<Command>,
     names: NamesRow,
     placeholders: PlaceholdersRow,
 }
@@ -290,7 +293,7 @@ impl Standard {
         for (literal, meaning) in LITERALS {
             literals.entry(literal).or_default().push(meaning);
         }
-        let words = words(&file.names, &vendors);
+        let words = words(&file.names, &vendors, &file.commands);
         Ok(Self {
             literals: automaton(literals.keys().copied(), MatchKind::Standard, AnyCase::No)?,
             literal_meanings: literals.into_values().collect(),
@@ -300,6 +303,7 @@ impl Standard {
                 AnyCase::Yes,
             )?,
             word_meanings: words.into_iter().map(|(_, meaning)| meaning).collect(),
+            commands: file.commands,
             names: Names {
                 strengthens: file.names.strengthens,
                 harmless: file.names.harmless,
@@ -313,7 +317,7 @@ impl Standard {
     }
 }
 
-fn words(names: &NamesRow, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
+fn words(names: &NamesRow, vendors: &[Vendor], commands: &[Command]) -> Vec<(String, Meaning)> {
     let classes = [
         (&names.password, Class::Password),
         (&names.secret, Class::Secret),
@@ -330,7 +334,9 @@ fn words(names: &NamesRow, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
     let after = vendors.iter().enumerate().flat_map(|(vendor, rule)| {
         rule.after.iter().map(move |name| (name.clone(), Meaning::After { vendor }))
     });
-    secrets.chain(after).chain([("curl".to_owned(), Meaning::Curl)]).collect()
+    let commands =
+        commands.iter().enumerate().map(|(command, row)| (row.name.clone(), Meaning::Command { command }));
+    secrets.chain(after).chain(commands).collect()
 }
 
 #[derive(Clone, Copy)]

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::command::Gives;
 use super::named::{self, Hit, Place};
 use super::rewritten::{self, Rewritten};
 use super::rules::{Meaning, NAMED_KINDS, Rules, Standard, Vendor};
@@ -182,7 +183,7 @@ impl<'r> Scan<'_, 'r> {
                             found.push(Finding { start, end, rank: Rank::Block, kind: "kubernetes-secret" });
                         });
                     }
-                    Meaning::After { .. } | Meaning::Named { .. } | Meaning::Curl => {}
+                    Meaning::After { .. } | Meaning::Named { .. } | Meaning::Command { .. } => {}
                 }
             }
         }
@@ -209,7 +210,8 @@ impl<'r> Scan<'_, 'r> {
 
     fn words(&mut self, content: Content) {
         let rules: &'r Standard = self.rules.standard;
-        let (mut done, mut command_read) = (0, 0);
+        let mut done = 0;
+        let mut commands_read = vec![0; rules.commands.len()];
         for hit in rules.words.find_iter(self.runs.text) {
             if hit.start() < done {
                 continue;
@@ -243,14 +245,18 @@ impl<'r> Scan<'_, 'r> {
                         done = range.1;
                     }
                 }
-                Meaning::Curl => {
-                    if hit.start() < command_read {
+                Meaning::Command { command } => {
+                    if hit.start() < commands_read[command] {
                         continue;
                     }
-                    let (read, range) = url::command_line(self.runs.text, hit.end(), rules);
-                    command_read = read;
+                    let row = &rules.commands[command];
+                    let (read, range) = row.secret(self.runs.text, hit.end(), rules);
+                    commands_read[command] = read;
                     if let Some(range) = range {
-                        self.add("url-credentials", Rank::Url, range);
+                        match row.gives {
+                            Gives::Pair => self.add("url-credentials", Rank::Url, range),
+                            Gives::Password => self.add("password", Rank::Named, range),
+                        }
                     }
                 }
                 _ => {}

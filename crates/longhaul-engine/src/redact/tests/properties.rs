@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::generate::{key, rows};
+use super::generate::{commands, key, rows};
 use super::{redact, redaction, survives};
 use crate::redact::{Content, Redactor, Rules, Stream};
 
@@ -105,6 +105,18 @@ fn a_key_of_every_rule_is_found_at_every_offset_and_split_at_every_byte() {
             let text = format!("{}{}{key}", " ".repeat(offset), row.lead());
             assert!(!survives(&key, &redact(&text)), "{} at {offset}", row.kind);
         }
+    }
+}
+
+#[test]
+fn commands_lose_the_secret_behind_their_flag_and_nothing_else() {
+    for command in commands() {
+        let clean = redact(&command.example);
+        assert!(!survives("hunter2", &clean), "{clean}");
+        let (_, kept) = command.example.split_once("hunter2").unwrap();
+        assert!(clean.starts_with(&command.name) && clean.ends_with(kept), "{clean}");
+        assert_eq!(redact(&clean), clean);
+        assert_eq!(redact(&command.alike), command.alike);
     }
 }
 
