@@ -88,7 +88,7 @@ pub(super) fn redact(body: &str, rules: &Rules, marks: &mut Marks) -> Result<Jso
                 continue;
             }
             clean.push_str(&body[copied..at.start]);
-            clean.push_str(&marks.mark(kind, &read.text.as_bytes()[range]));
+            marks.write(kind, &read.text.as_bytes()[range], &mut clean);
             copied = at.end;
             found.push(finding);
         }

@@ -11,8 +11,9 @@ use super::SessionKey;
 
 const OPEN: &[u8] = b"[REDACTED:";
 
-/// A mark of no secret in particular, to see what a text looks like with marks in it.
-pub(super) const STAND_IN: &[u8] = b"[REDACTED:secret:1]";
+/// A mark of no secret in particular, to see what a text looks like with marks in it. Its kind is no word that the keyword
+/// gate stops at.
+pub(super) const STAND_IN: &[u8] = b"[REDACTED:x:1]";
 
 /// From this length a secret keeps some characters at each end.
 const LONG: usize = 24;
@@ -32,8 +33,8 @@ pub(super) enum Marks {
 }
 
 impl Marks {
-    pub(super) fn mark(&mut self, kind: &str, secret: &[u8]) -> String {
-        let mut mark = String::with_capacity(64);
+    /// Writes the mark of this secret to the end of `mark`.
+    pub(super) fn write(&mut self, kind: &str, secret: &[u8], mark: &mut String) {
         mark.push_str("[REDACTED:");
         mark.push_str(kind);
         mark.push(':');
@@ -47,12 +48,18 @@ impl Marks {
             Marks::Keyed(key) => mark.push_str(&blake3::keyed_hash(key.bytes(), secret).to_hex()[..8]),
             Marks::Numbered(seen) => {
                 let next = seen.len() + 1;
-                mark.push_str(&seen.entry(fingerprint(secret)).or_insert(next).to_string());
+                push_number(mark, *seen.entry(fingerprint(secret)).or_insert(next));
             }
         }
         mark.push(']');
-        mark
     }
+}
+
+fn push_number(mark: &mut String, number: usize) {
+    if number >= 10 {
+        push_number(mark, number / 10);
+    }
+    mark.push(char::from(b"0123456789"[number % 10]));
 }
 
 fn fingerprint(secret: &[u8]) -> (u64, u64) {

@@ -7,13 +7,15 @@
 //! What must hold: the time is linear in any input; redacting twice changes nothing; the same secret gets the same mark;
 //! a mark does not reveal its secret; JSON stays JSON, and fields that may not be edited keep their bytes. What is looked
 //! for is data (`rules.toml`); a secret is told by its own shape (`shape`), by the name before it (`named`), or by the
-//! text around it (`url`, `blocks`, `contact`), and `value` tells it from what only stands in its place.
+//! text around it (`url`, `command`, `blocks`, `contact`), and `value` tells it from what only stands in its place.
 
 mod blocks;
+mod command;
 mod contact;
 mod json;
 mod mark;
 mod named;
+mod rewritten;
 mod rules;
 mod scan;
 mod shape;
@@ -161,7 +163,7 @@ impl Redactor {
         let mut found = Vec::with_capacity(findings.len());
         for finding in findings {
             clean.push_str(&text[copied..finding.start]);
-            clean.push_str(&self.marks.mark(finding.kind, &text.as_bytes()[finding.start..finding.end]));
+            self.marks.write(finding.kind, &text.as_bytes()[finding.start..finding.end], &mut clean);
             copied = finding.end;
             found.push(Found { kind: finding.kind.to_owned(), start: finding.start, end: finding.end });
         }

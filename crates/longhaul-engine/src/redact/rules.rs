@@ -8,6 +8,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use regex::bytes::Regex;
 use serde::Deserialize;
 
+use super::command::Command;
 use super::shape::Shape;
 use super::value::Class;
 use crate::policy::Redaction;
@@ -136,7 +137,7 @@ pub(super) const NAMED_KINDS: [(Class, &str, &str); 5] = [
 
 const OTHER_KINDS: [(&str, &str); 9] = [
     ("private-key", "PEM, OpenSSH, PGP and PuTTY private key blocks, also with escaped line ends"),
-    ("url-credentials", "user:password in a URL, and behind -u of a curl command"),
+    ("url-credentials", "user:password in a URL, and behind the flag of a command that takes it"),
     ("database-url", "a URL with a password that is not of the web: databases, brokers, file servers"),
     ("connection-string", "Name=value pairs between semicolons that hold a password or an access key"),
     ("cookie", "the random-looking values of a Cookie or Set-Cookie header"),
@@ -176,6 +177,7 @@ pub(super) struct Standard {
     /// Finds the words that name secrets, in any case.
     pub(super) words: AhoCorasick,
     pub(super) word_meanings: Vec<Meaning>,
+    pub(super) commands: Vec<Command>,
     pub(super) names: Names,
     pub(super) placeholders: Placeholders,
 }
@@ -201,12 +203,13 @@ pub(super) enum Meaning {
     PuttyBlock,
     Mention,
     KubernetesSecret,
-    Curl,
+    Command { command: usize },
 }
 
 #[derive(Deserialize)]
 struct File {
     rules: Vec<VendorRow>,
+    commands: Vec<Command>,
     names: NamesRow,
     placeholders: PlaceholdersRow,
 }
@@ -263,9 +266,8 @@ pub(super) struct Placeholders {
     row: PlaceholdersRow,
 }
 
-const LITERALS: [(&str, Meaning); 7] = [
+const LITERALS: [(&str, Meaning); 6] = [
     ("://", Meaning::Url),
-    ("%3A%2F%2F", Meaning::Url),
     ("-----BEGIN", Meaning::KeyBlock),
     ("PuTTY-User-Key-File-", Meaning::PuttyBlock),
     ("<@", Meaning::Mention),
@@ -291,12 +293,17 @@ impl Standard {
         for (literal, meaning) in LITERALS {
             literals.entry(literal).or_default().push(meaning);
         }
-        let words = words(&file.names, &vendors);
+        let words = words(&file.names, &vendors, &file.commands);
         Ok(Self {
-            literals: automaton(literals.keys().copied(), AnyCase::No)?,
-            literal_meanings: with_prefixes(&literals),
-            words: automaton(words.iter().map(|(word, _)| word.as_str()), AnyCase::Yes)?,
+            literals: automaton(literals.keys().copied(), MatchKind::Standard, AnyCase::No)?,
+            literal_meanings: literals.into_values().collect(),
+            words: automaton(
+                words.iter().map(|(word, _)| word.as_str()),
+                MatchKind::LeftmostLongest,
+                AnyCase::Yes,
+            )?,
             word_meanings: words.into_iter().map(|(_, meaning)| meaning).collect(),
+            commands: file.commands,
             names: Names {
                 strengthens: file.names.strengthens,
                 harmless: file.names.harmless,
@@ -310,16 +317,7 @@ impl Standard {
     }
 }
 
-/// A longer literal hides a shorter one that begins it, so the longer one stands for both.
-fn with_prefixes(literals: &BTreeMap<&str, Vec<Meaning>>) -> Vec<Vec<Meaning>> {
-    let hidden_by = |literal: &str| {
-        let begins_it = literals.iter().rev().filter(|(other, _)| literal.starts_with(**other));
-        begins_it.flat_map(|(_, meanings)| meanings.clone()).collect()
-    };
-    literals.keys().map(|literal| hidden_by(literal)).collect()
-}
-
-fn words(names: &NamesRow, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
+fn words(names: &NamesRow, vendors: &[Vendor], commands: &[Command]) -> Vec<(String, Meaning)> {
     let classes = [
         (&names.password, Class::Password),
         (&names.secret, Class::Secret),
@@ -336,7 +334,9 @@ fn words(names: &NamesRow, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
     let after = vendors.iter().enumerate().flat_map(|(vendor, rule)| {
         rule.after.iter().map(move |name| (name.clone(), Meaning::After { vendor }))
     });
-    secrets.chain(after).chain([("curl".to_owned(), Meaning::Curl)]).collect()
+    let commands =
+        commands.iter().enumerate().map(|(command, row)| (row.name.clone(), Meaning::Command { command }));
+    secrets.chain(after).chain(commands).collect()
 }
 
 #[derive(Clone, Copy)]
@@ -345,10 +345,14 @@ enum AnyCase {
     No,
 }
 
-fn automaton<'w>(words: impl Iterator<Item = &'w str>, case: AnyCase) -> Result<AhoCorasick, String> {
+fn automaton<'w>(
+    words: impl Iterator<Item = &'w str>,
+    kind: MatchKind,
+    case: AnyCase,
+) -> Result<AhoCorasick, String> {
     AhoCorasickBuilder::new()
         .ascii_case_insensitive(matches!(case, AnyCase::Yes))
-        .match_kind(MatchKind::LeftmostLongest)
+        .match_kind(kind)
         .kind(Some(AhoCorasickKind::DFA))
         .prefilter(false)
         .build(words)

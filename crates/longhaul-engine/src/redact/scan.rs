@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use aho_corasick::Input;
-
+use super::command::Gives;
 use super::named::{self, Hit, Place};
+use super::rewritten::{self, Rewritten};
 use super::rules::{Meaning, NAMED_KINDS, Rules, Standard, Vendor};
 use super::shape::{Alphabet, Runs, starts_clean};
 use super::value::{self, Class};
@@ -20,6 +20,12 @@ pub(super) struct Finding<'r> {
     pub(super) end: usize,
     rank: Rank,
     pub(super) kind: &'r str,
+}
+
+impl Finding<'_> {
+    fn in_input(self, read: &Rewritten) -> Self {
+        Self { start: read.origin(self.start), end: read.origin(self.end), ..self }
+    }
 }
 
 /// The order that decides between shapes.
@@ -46,52 +52,27 @@ pub(super) fn secrets<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Ve
         if found.is_empty() {
             break;
         }
-        let marked = Marked::new(text, &found);
+        let marked = Rewritten::marked(text, found.iter().map(|finding| finding.start..finding.end));
         let more = pass(&marked.text, content, rules);
         if more.is_empty() {
             break;
         }
-        found.extend(more.into_iter().map(|finding| marked.in_input(finding)));
+        found.extend(more.into_iter().map(|finding| finding.in_input(&marked)));
         found.sort_unstable();
     }
     found
 }
 
-/// Text with a mark in the place of each finding, and how to get back.
-struct Marked {
-    text: Vec<u8>,
-    /// Where each stretch of copied text begins here, and where it began in the input.
-    stretches: Vec<(usize, usize)>,
-}
-
-impl Marked {
-    fn new(input: &[u8], found: &[Finding]) -> Self {
-        let mut text = Vec::with_capacity(input.len());
-        let mut stretches = vec![(0, 0)];
-        let mut copied = 0;
-        for finding in found {
-            text.extend_from_slice(&input[copied..finding.start]);
-            text.extend_from_slice(mark::STAND_IN);
-            copied = finding.end;
-            stretches.push((text.len(), copied));
-        }
-        text.extend_from_slice(&input[copied..]);
-        Self { text, stretches }
-    }
-
-    fn in_input<'r>(&self, finding: Finding<'r>) -> Finding<'r> {
-        let after = self.stretches.partition_point(|&(here, _)| here <= finding.start);
-        let (here, there) = self.stretches[after - 1];
-        Finding { start: finding.start - here + there, end: finding.end - here + there, ..finding }
-    }
-}
-
 fn pass<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Vec<Finding<'r>> {
     let mut scan = Scan { runs: Runs::over(text), rules, found: Vec::new() };
     scan.literals();
+    scan.encoded();
     scan.words(content);
     scan.phones();
     scan.user_rules();
+    for finding in &mut scan.found {
+        (finding.start, finding.end) = between_characters(text, finding.start, finding.end);
+    }
     let found = merged(scan.found);
     let marks = mark::existing(text);
     let touches_mark = |finding: &Finding| {
@@ -102,6 +83,13 @@ fn pass<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Vec<Finding<'r>>
         rules.allowed.iter().any(|allow| allow.is_match(&text[finding.start..finding.end]))
     };
     found.into_iter().filter(|finding| !touches_mark(finding) && !allowed(finding)).collect()
+}
+
+/// What a rule cuts off at its greatest length may end inside a character; the character goes with it.
+fn between_characters(text: &[u8], start: usize, end: usize) -> (usize, usize) {
+    let inside = |&at: &usize| text.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let start = start - (0..3).take_while(|back| inside(&(start - back)) && *back < start).count();
+    (start, end + (end..end + 3).take_while(inside).count())
 }
 
 /// The secret that a JSON field holds by its name: where it is in the value, and its kind.
@@ -143,10 +131,12 @@ impl<'r> Scan<'_, 'r> {
         let rules: &'r Standard = self.rules.standard;
         let text = self.runs.text;
         let (mut at, mut document_read) = (0, 0);
-        while let Some(hit) = rules.literals.find(Input::new(text).range(at..)) {
+        // A hit may begin inside another, unless a finding takes both.
+        for hit in rules.literals.find_overlapping_iter(text) {
             let (start, end, pattern) = (hit.start(), hit.end(), hit.pattern().as_usize());
-            // The next hit may begin inside this one, unless a finding takes both.
-            at = start + 1;
+            if start < at {
+                continue;
+            }
             for &meaning in &rules.literal_meanings[pattern] {
                 match meaning {
                     Meaning::Shape { vendor, shape } => {
@@ -193,9 +183,20 @@ impl<'r> Scan<'_, 'r> {
                             found.push(Finding { start, end, rank: Rank::Block, kind: "kubernetes-secret" });
                         });
                     }
-                    Meaning::After { .. } | Meaning::Named { .. } | Meaning::Curl => {}
+                    Meaning::After { .. } | Meaning::Named { .. } | Meaning::Command { .. } => {}
                 }
             }
+        }
+    }
+
+    /// Keys and URLs that are percent-encoded, as in queries and form bodies. Names need no such reading: what a name gives
+    /// away is taken whole, percent signs and all.
+    fn encoded(&mut self) {
+        for word in rewritten::encoded_words(self.runs.text) {
+            let decoded = Rewritten::decoded(self.runs.text, word);
+            let mut inner = Scan { runs: Runs::over(&decoded.text), rules: self.rules, found: Vec::new() };
+            inner.literals();
+            self.found.extend(inner.found.into_iter().map(|finding| finding.in_input(&decoded)));
         }
     }
 
@@ -209,7 +210,8 @@ impl<'r> Scan<'_, 'r> {
 
     fn words(&mut self, content: Content) {
         let rules: &'r Standard = self.rules.standard;
-        let (mut done, mut command_read) = (0, 0);
+        let mut done = 0;
+        let mut commands_read = vec![0; rules.commands.len()];
         for hit in rules.words.find_iter(self.runs.text) {
             if hit.start() < done {
                 continue;
@@ -243,14 +245,18 @@ impl<'r> Scan<'_, 'r> {
                         done = range.1;
                     }
                 }
-                Meaning::Curl => {
-                    if hit.start() < command_read {
+                Meaning::Command { command } => {
+                    if hit.start() < commands_read[command] {
                         continue;
                     }
-                    let (read, range) = url::command_line(self.runs.text, hit.end(), rules);
-                    command_read = read;
+                    let row = &rules.commands[command];
+                    let (read, range) = row.secret(self.runs.text, hit.end(), rules);
+                    commands_read[command] = read;
                     if let Some(range) = range {
-                        self.add("url-credentials", Rank::Url, range);
+                        match row.gives {
+                            Gives::Pair => self.add("url-credentials", Rank::Url, range),
+                            Gives::Password => self.add("password", Rank::Named, range),
+                        }
                     }
                 }
                 _ => {}

@@ -22,6 +22,7 @@ const CONTEXT: usize = 2 << 10;
 pub struct Stream {
     redactor: Redactor,
     content: Content,
+    window: usize,
     held: Vec<u8>,
     /// How much of `held` was given out before.
     given: usize,
@@ -40,13 +41,18 @@ pub struct Piece {
 
 impl Stream {
     pub(super) fn new(redactor: Redactor, content: Content) -> Self {
-        Self { redactor, content, held: Vec::new(), given: 0, offset: 0 }
+        Self::with_window(redactor, content, WINDOW)
+    }
+
+    /// A stream that finds secrets shorter than `window`.
+    pub(super) fn with_window(redactor: Redactor, content: Content, window: usize) -> Self {
+        Self { redactor, content, window, held: Vec::new(), given: 0, offset: 0 }
     }
 
     /// Takes the next chunk and gives out what can no longer change.
     pub fn push(&mut self, chunk: &[u8]) -> Piece {
         self.held.extend_from_slice(chunk);
-        if self.held.len() < self.given + 2 * WINDOW {
+        if self.held.len() < self.given + 2 * self.window {
             return Piece::default();
         }
         self.give_out(End::Open)
@@ -67,10 +73,13 @@ impl Stream {
         };
         let mut piece = Piece::default();
         let mut copied = self.given;
+        let mut mark = String::new();
         for finding in findings.iter().filter(|finding| finding.start >= self.given && finding.end <= cut) {
             piece.bytes.extend_from_slice(&self.held[copied..finding.start]);
             let secret = &self.held[finding.start..finding.end];
-            piece.bytes.extend_from_slice(self.redactor.marks.mark(finding.kind, secret).as_bytes());
+            mark.clear();
+            self.redactor.marks.write(finding.kind, secret, &mut mark);
+            piece.bytes.extend_from_slice(mark.as_bytes());
             piece.found.push(Found {
                 kind: finding.kind.to_owned(),
                 start: self.offset + finding.start,
@@ -88,7 +97,7 @@ impl Stream {
 
     /// The last place before the window where text can be given out: behind a line or at least a word, in no finding.
     fn cut(&self, findings: &[(usize, usize)]) -> usize {
-        let limit = self.held.len().saturating_sub(WINDOW).max(self.given);
+        let limit = self.held.len().saturating_sub(self.window).max(self.given);
         let open = &self.held[self.given..limit];
         let line = memchr::memrchr(b'\n', open);
         let word = || open.iter().rposition(u8::is_ascii_whitespace);

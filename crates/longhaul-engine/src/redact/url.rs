@@ -1,4 +1,4 @@
-//! `user:password@` in URLs, `-u user:password` on command lines, and the cookies of a header.
+//! `user:password@` in URLs, connection strings, and the cookies of a header.
 
 use super::rules::Standard;
 use super::shape::{Alphabet, Runs};
@@ -19,14 +19,10 @@ pub(super) fn credentials(
     let authority = authority(rest);
     let info = &authority[..memchr::memrchr(b'@', authority)?];
     let web = text[..scheme_end].ends_with(b"http") || text[..scheme_end].ends_with(b"https");
-    let encoded = memchr::memmem::find(info, b"%3A").filter(|_| !info.contains(&b':'));
-    let password = match (memchr::memchr(b':', info), encoded) {
-        (Some(colon), _) => &info[colon + 1..],
-        (None, Some(colon)) => &info[colon + 3..],
-        (None, None) => {
-            return value::is_dense(info, 20).then_some(("url-credentials", (at, at + info.len())));
-        }
+    let Some(colon) = memchr::memchr(b':', info) else {
+        return value::is_dense(info, 20).then_some(("url-credentials", (at, at + info.len())));
     };
+    let password = &info[colon + 1..];
     let host = &authority[info.len() + 1..];
     let local = [&b"localhost"[..], b"127.0.0.1", b"0.0.0.0"].iter().any(|name| host.starts_with(name))
         || !host.contains(&b'.');
@@ -52,60 +48,11 @@ fn ends_url(byte: u8) -> bool {
     byte <= b' ' || matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>' | b')' | b'}' | b',')
 }
 
-fn is_stand_in(password: &[u8], rules: &Standard) -> bool {
-    (value::is_filler(password) && password.len() > 1) || rules.placeholders.hold(password)
-}
-
 fn authority(rest: &[u8]) -> &[u8] {
     let ends = |byte: u8| {
         byte <= b' ' || matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'`' | b'\\' | b'<' | b'>')
     };
     &rest[..rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())]
-}
-
-/// The `-u user:password` or `--user user:password` of the `curl` whose name ends at `curl_end`. Gives back the place up to
-/// which the command was read, and the pair if it is a secret.
-pub(super) fn command_line(
-    text: &[u8],
-    curl_end: usize,
-    rules: &Standard,
-) -> (usize, Option<(usize, usize)>) {
-    let command = &text[curl_end..text.len().min(curl_end + 512)];
-    let flag = memchr::memchr_iter(b'-', command).find_map(|dash| {
-        let spaced = dash > 0 && command[dash - 1].is_ascii_whitespace();
-        let flag = [&b"--user"[..], b"-u"].into_iter().find(|flag| command[dash..].starts_with(flag))?;
-        let ends =
-            command.get(dash + flag.len()).is_some_and(|byte| matches!(byte, b' ' | b'=' | b'"' | b'\''));
-        (spaced && ends).then_some(dash + flag.len())
-    });
-    match flag {
-        Some(flag) => (curl_end + flag, user_and_password(text, curl_end + flag, rules)),
-        None => (curl_end + command.len(), None),
-    }
-}
-
-fn user_and_password(text: &[u8], flag_end: usize, rules: &Standard) -> Option<(usize, usize)> {
-    let mut start = flag_end;
-    while matches!(text.get(start), Some(b' ' | b'=')) {
-        start += 1;
-    }
-    let quote = text.get(start).copied().filter(|byte| matches!(byte, b'"' | b'\''));
-    let start = start + usize::from(quote.is_some());
-    let end = match quote {
-        Some(quote) => start + memchr::memchr2(quote, b'\n', &text[start..text.len().min(start + 512)])?,
-        None => start + text[start..].iter().take(512).take_while(|byte| !byte.is_ascii_whitespace()).count(),
-    };
-    let pair = &text[start..end];
-    let colon = memchr::memchr(b':', pair)?;
-    let (user, password) = (&pair[..colon], &pair[colon + 1..]);
-    let secret = if password.is_empty() { user } else { password };
-    if secret.len() < 4 {
-        return None;
-    }
-    let written = std::str::from_utf8(pair).ok()?;
-    let stand_in =
-        is_stand_in(secret, rules) || rules.placeholders.hold(pair) || rules.placeholders.hold_pair(written);
-    (!stand_in).then_some((start, end))
 }
 
 /// The values of `a=b; c=d` behind a cookie header, each long enough or random enough to be a session.

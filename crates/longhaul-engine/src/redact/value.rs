@@ -178,8 +178,8 @@ pub(super) fn entropy(value: &[u8]) -> f64 {
 /// `xxxx`, `****`, `0000`, `AKIA…EXAMPLE`: what documentation writes where a key would be.
 pub(super) fn is_filler(value: &[u8]) -> bool {
     let judged = &value[..value.len().min(JUDGED)];
-    let filler = judged.iter().filter(|byte| b"xX*#.-_0".contains(byte)).count();
-    let body = judged.iter().filter(|byte| b"xX*#0".contains(byte)).count();
+    let body = judged.iter().filter(|byte| matches!(byte, b'x' | b'X' | b'*' | b'#' | b'0')).count();
+    let filler = body + judged.iter().filter(|byte| matches!(byte, b'.' | b'-' | b'_')).count();
     let row = longest_row(judged);
     value.ends_with(b"EXAMPLE")
         || value.ends_with(b"EXAMPLEKEY")
@@ -193,7 +193,13 @@ pub(super) fn is_filler(value: &[u8]) -> bool {
 }
 
 fn longest_row(value: &[u8]) -> usize {
-    value.chunk_by(|a, b| a == b).map(<[u8]>::len).max().unwrap_or(0)
+    let (mut longest, mut row, mut last) = (0, 0, None);
+    for &byte in value {
+        row = if last == Some(byte) { row + 1 } else { 1 };
+        longest = longest.max(row);
+        last = Some(byte);
+    }
+    longest
 }
 
 fn is_path(value: &[u8]) -> bool {

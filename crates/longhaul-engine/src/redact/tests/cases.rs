@@ -46,6 +46,11 @@ fn names_give_values_away_in_every_notation() {
 fn addresses_lose_their_credentials() {
     let cases = [
         ("https://me:hunter2@example.com/x", "https://[REDACTED:url-credentials:1]@example.com/x"),
+        (
+            "/login?next=https%3A%2F%2Fme%3Ahunter2%40example.com%2Fx",
+            "/login?next=https%3A%2F%2F[REDACTED:url-credentials:1]%40example.com%2Fx",
+        ),
+        ("https://me%3Ahunter2@example.com/x", "https://[REDACTED:url-credentials:1]@example.com/x"),
         ("DATABASE_URL=postgres://app:hunt@er2@db.example.com/app", "DATABASE_URL=[REDACTED:database-url:1]"),
         ("redis://:hunter2@cache.example.com:6379/0 up", "[REDACTED:database-url:1] up"),
         (
@@ -239,6 +244,22 @@ fn a_bad_rule_is_refused_with_its_place() {
     assert!(refused("a", "x*").contains("matches the empty text"));
     let allow = Redaction { allow: vec!["a{2,1}".to_owned()], ..Redaction::default() };
     assert!(Rules::with_user(&allow).err().unwrap().to_string().starts_with("redaction.allow[0], byte 1"));
+}
+
+#[test]
+fn what_is_cut_off_at_its_greatest_length_ends_between_characters() {
+    let long = "é".repeat(2_000);
+    for (before, after) in [
+        ("postgres://me:hunter2@example.com/", ""),
+        ("curl -u me:hunter2", ""),
+        ("Server=a;Password=hunter2;x=", ""),
+        ("", ";Server=a;Password=hunter2;"),
+    ] {
+        for shift in ["", "x"] {
+            let text = format!("{before}{shift}{long}{shift}{after}");
+            assert!(!survives("hunter2", &redact(&text)), "{before} {after}");
+        }
+    }
 }
 
 #[test]

@@ -21,12 +21,30 @@ impl Row {
     }
 }
 
+/// A command as the tests need it: a line with the secret `hunter2`, and one that must be left alone.
+#[derive(Debug, Deserialize)]
+pub(super) struct CommandLines {
+    pub(super) name: String,
+    pub(super) example: String,
+    pub(super) alike: String,
+}
+
+#[derive(Deserialize)]
+struct File {
+    rules: Vec<Row>,
+    commands: Vec<CommandLines>,
+}
+
+fn file() -> File {
+    toml::from_str(include_str!("../rules.toml")).unwrap()
+}
+
 pub(super) fn rows() -> Vec<Row> {
-    #[derive(Deserialize)]
-    struct File {
-        rules: Vec<Row>,
-    }
-    toml::from_str::<File>(include_str!("../rules.toml")).unwrap().rules
+    file().rules
+}
+
+pub(super) fn commands() -> Vec<CommandLines> {
+    file().commands
 }
 
 /// A string of this shape. Runs without an upper bound get a few characters more than their least.

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::generate::{key, rows};
+use super::generate::{commands, key, rows};
 use super::{redact, redaction, survives};
-use crate::redact::{Content, Redactor, Rules};
+use crate::redact::{Content, Redactor, Rules, Stream};
 
 fn json(body: &str) -> String {
     Redactor::numbered(Rules::default()).redact_json(body).unwrap().text.into_string()
@@ -65,14 +65,31 @@ fn a_key_of_every_shape_is_found_in_every_host() {
 }
 
 #[test]
-fn a_key_in_a_percent_encoded_address_is_found() {
-    for row in rows().iter().filter(|row| row.after.is_empty()) {
-        let key = key(&row.shapes[0], 3);
-        if url_encoded(&key) == key {
-            let host = format!("https://a.example/cb?next=https%3A%2F%2Fb.example%2F%3Fk%3D{key}%26n%3D1");
-            assert!(!survives(&key, &redact(&host)), "{}: {host}", row.kind);
+fn a_key_in_a_query_a_form_or_an_address_is_found_however_often_it_is_encoded() {
+    let rows = rows();
+    let alone = rows.iter().filter(|row| row.after.is_empty());
+    let shapes = alone.flat_map(|row| row.shapes.iter().map(move |shape| (&row.kind, shape)));
+    let mut changed = 0;
+    for (at, (kind, shape)) in shapes.enumerate() {
+        let key = key(shape, at as u64 + 3);
+        let once = url_encoded(&key);
+        changed += usize::from(once != key);
+        let twice = url_encoded(&once);
+        let hosts = [
+            format!("https://a.example/cb?x=1&y={once}&n=1"),
+            format!("x=1&y={once}&n=1"),
+            format!("y={once}"),
+            format!("https://a.example/cb?next=https%3A%2F%2Fb.example%2F%3Fy%3D{once}%26n%3D1"),
+            format!("https://a.example/cb?next=https%3A%2F%2Fb.example%2F%3Fy%3D{twice}%26n%3D1"),
+        ];
+        for host in hosts {
+            let clean = redact(&host);
+            let left = [&key, &once, &twice].iter().any(|written| survives(written, &clean));
+            assert!(!left, "{kind}: {shape}: {host} {clean}");
+            assert!(clean.starts_with(&host[..host.find('y').unwrap()]), "more than the key went: {clean}");
         }
     }
+    assert!(changed > 20, "only {changed} keys need encoding");
 }
 
 #[test]
@@ -92,6 +109,56 @@ fn a_key_of_every_rule_is_found_at_every_offset_and_split_at_every_byte() {
 }
 
 #[test]
+fn commands_lose_the_secret_behind_their_flag_and_nothing_else() {
+    for command in commands() {
+        let clean = redact(&command.example);
+        assert!(!survives("hunter2", &clean), "{clean}");
+        let (_, kept) = command.example.split_once("hunter2").unwrap();
+        assert!(clean.starts_with(&command.name) && clean.ends_with(kept), "{clean}");
+        assert_eq!(redact(&clean), clean);
+        assert_eq!(redact(&command.alike), command.alike);
+    }
+}
+
+/// Text goes in up to `cut`, then the rest; the stream has a window so small that it gives text out between the two.
+fn through_a_window(text: &str, cut: usize) -> (String, usize) {
+    let redactor = Redactor::numbered(Rules::default());
+    let mut stream = Stream::with_window(redactor, Content::Text, SMALL_WINDOW);
+    let mut bytes = stream.push(&text.as_bytes()[..cut]).bytes;
+    let first = bytes.len();
+    bytes.extend(stream.push(&text.as_bytes()[cut..]).bytes);
+    bytes.extend(stream.finish().bytes);
+    (String::from_utf8(bytes).unwrap(), first)
+}
+
+/// Longer than any key that is drawn here.
+const SMALL_WINDOW: usize = 512;
+
+#[test]
+fn a_key_of_every_rule_is_found_wherever_the_stream_breaks_it() {
+    for row in rows() {
+        let key = key(&row.shapes[0], 13);
+        // Without white space the stream has no better place to stop than the very byte.
+        for filler in ["some words of a log line\n", "no,blank,"] {
+            // More than the stream keeps of what it gave out, so that the first chunk's beginning is gone.
+            let before = filler.repeat(2_500 / filler.len());
+            let after = filler.repeat(2 * SMALL_WINDOW / filler.len());
+            let text = format!("{before}{}{key},{after}", row.lead());
+            let whole = redact(&text);
+            assert!(!survives(&key, &whole), "{}", row.kind);
+            let secret = before.len()..=before.len() + row.lead().len() + key.len();
+            for at in secret {
+                for (edge, cut) in [("chunk", at), ("given out", at + SMALL_WINDOW)] {
+                    let (streamed, first) = through_a_window(&text, cut);
+                    assert!(first > 0, "nothing is given out before the second chunk");
+                    assert_eq!(streamed, whole, "{}: {edge} at {at} of {text}", row.kind);
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_look_alike_of_every_rule_is_left_alone() {
     for row in rows() {
         for seed in 0..5 {
@@ -103,10 +170,11 @@ fn a_look_alike_of_every_rule_is_left_alone() {
 }
 
 #[test]
-fn a_secret_over_the_edge_of_the_window_is_found_once() {
-    let key = key("ghp_{base62:36}", 5);
-    let filler = "some words of an ordinary log line, nothing more\n".repeat(8_000);
-    let text = format!("{filler}token {key} here\n{filler}");
+fn secrets_of_every_rule_are_found_once_in_a_text_of_many_windows() {
+    let filler = "some words of an ordinary log line, nothing more\n".repeat(60);
+    let keys =
+        rows().into_iter().map(|row| format!("{}{} here\n{filler}", row.lead(), key(&row.shapes[0], 5)));
+    let text: String = keys.collect();
     let whole = redaction(&text, Content::Text);
     for chunk in [1_000, 65_536, 1 << 20] {
         let mut stream = Redactor::numbered(Rules::default()).stream(Content::Text);
@@ -153,6 +221,11 @@ fn piece() -> impl Strategy<Value = String> {
             ">",
             "+14155552671",
             "curl -u a:",
+            "sshpass -p ",
+            "mysql -p",
+            "%3A%2F%2F",
+            "%40",
+            "%252B",
             "kind: Secret\ndata:\n  a: ",
             "Server=db;Password=",
             ";",

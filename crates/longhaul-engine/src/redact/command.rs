@@ -1,0 +1,109 @@
+//! Secrets that a command takes behind a flag: `curl -u user:password`, `mysql -ppassword`.
+
+use serde::Deserialize;
+
+use super::rules::Standard;
+use super::shape::Alphabet;
+use super::value::{self, Class, Written};
+
+/// A command is not longer than this.
+const COMMAND: usize = 512;
+
+/// A row of `commands` in `rules.toml`.
+#[derive(Deserialize)]
+pub(super) struct Command {
+    pub(super) name: String,
+    /// The value is the next argument.
+    #[serde(default)]
+    flags: Vec<String>,
+    /// The value follows without a space.
+    #[serde(default)]
+    joined: Vec<String>,
+    pub(super) gives: Gives,
+}
+
+/// What the flag is followed by.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Gives {
+    /// A user's name, a colon and a password.
+    Pair,
+    Password,
+}
+
+impl Command {
+    /// The secret of the command whose name ends at `name_end`. Gives back the place up to which the command was read, too.
+    pub(super) fn secret(
+        &self,
+        text: &[u8],
+        name_end: usize,
+        rules: &Standard,
+    ) -> (usize, Option<(usize, usize)>) {
+        let rest = &text[name_end..text.len().min(name_end + COMMAND)];
+        let rest = match self.gives {
+            Gives::Pair => rest,
+            Gives::Password if rest.starts_with(b" ") => &rest[..line_end(rest)],
+            Gives::Password => b"",
+        };
+        let secret = memchr::memchr_iter(b'-', rest)
+            .filter(|&dash| dash > 0 && rest[dash - 1].is_ascii_whitespace())
+            .find_map(|dash| self.behind_flag(text, name_end + dash, rules));
+        (secret.map_or(name_end + rest.len(), |(start, _)| start), secret)
+    }
+
+    fn behind_flag(&self, text: &[u8], dash: usize, rules: &Standard) -> Option<(usize, usize)> {
+        let behind = |flags: &[String]| {
+            let flag = flags.iter().find(|flag| text[dash..].starts_with(flag.as_bytes()))?;
+            Some(dash + flag.len())
+        };
+        let spaced = behind(&self.flags)
+            .filter(|&end| matches!(text.get(end), Some(b' ' | b'=' | b'"' | b'\'')))
+            .map(|end| {
+                end + text[end..].iter().take(COMMAND).take_while(|byte| matches!(byte, b' ' | b'=')).count()
+            });
+        let (at, written) = match spaced {
+            Some(at) => (at, Written::Tight),
+            None => (behind(&self.joined)?, Written::Loose),
+        };
+        let (start, end) = self.argument(text, at)?;
+        let secret = match self.gives {
+            Gives::Pair => is_pair(&text[start..end], rules),
+            Gives::Password => {
+                value::is_secret(&text[start..end], Class::Password, written, &rules.placeholders)
+            }
+        };
+        secret.then_some((start, end))
+    }
+
+    /// The argument that begins at `at`, without its quotes.
+    fn argument(&self, text: &[u8], at: usize) -> Option<(usize, usize)> {
+        let rest = &text[at..text.len().min(at + COMMAND)];
+        if let Some(&quote @ (b'"' | b'\'')) = rest.first() {
+            return Some((at + 1, at + 1 + memchr::memchr2(quote, b'\n', &rest[1..])?));
+        }
+        let inside = |byte: &&u8| match self.gives {
+            Gives::Pair => !byte.is_ascii_whitespace(),
+            Gives::Password => Alphabet::Bare.holds(**byte),
+        };
+        Some((at, at + rest.iter().take_while(inside).count()))
+    }
+}
+
+/// A command ends with its line, unless a backslash joins the next one to it, and where the next command begins.
+fn line_end(rest: &[u8]) -> usize {
+    let ends = |at: usize| match rest[at] {
+        b'\n' => at == 0 || rest[at - 1] != b'\\',
+        byte => matches!(byte, b'|' | b';' | b'&'),
+    };
+    (0..rest.len()).find(|&at| ends(at)).unwrap_or(rest.len())
+}
+
+fn is_pair(pair: &[u8], rules: &Standard) -> bool {
+    let Some(colon) = memchr::memchr(b':', pair) else { return false };
+    let (user, password) = (&pair[..colon], &pair[colon + 1..]);
+    let secret = if password.is_empty() { user } else { password };
+    let documented = std::str::from_utf8(pair).is_ok_and(|pair| rules.placeholders.hold_pair(pair));
+    let stand_in =
+        value::is_filler(secret) || rules.placeholders.hold(secret) || rules.placeholders.hold(pair);
+    secret.len() >= 4 && !stand_in && !documented
+}

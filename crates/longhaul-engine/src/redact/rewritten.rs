@@ -1,0 +1,89 @@
+//! Text made from the input by putting other bytes in the place of some, and the way back to the input.
+
+use std::ops::Range;
+
+use super::mark;
+use super::shape::Alphabet;
+
+/// Text to be read in place of the input.
+pub(super) struct Rewritten {
+    pub(super) text: Vec<u8>,
+    /// Where each stretch of copied text begins here, and where it began in the input.
+    stretches: Vec<(usize, usize)>,
+}
+
+impl Rewritten {
+    /// The input with a mark in the place of each of these ranges.
+    pub(super) fn marked(input: &[u8], ranges: impl Iterator<Item = Range<usize>>) -> Self {
+        let mut marked = Self { text: Vec::with_capacity(input.len()), stretches: vec![(0, 0)] };
+        let mut copied = 0;
+        for range in ranges {
+            marked.text.extend_from_slice(&input[copied..range.start]);
+            marked.put(mark::STAND_IN, range.end);
+            copied = range.end;
+        }
+        marked.text.extend_from_slice(&input[copied..]);
+        marked
+    }
+
+    /// This word of the input as it reads without percent-encoding, however often that was done to it.
+    pub(super) fn decoded(input: &[u8], word: Range<usize>) -> Self {
+        let mut decoded = Self { text: Vec::with_capacity(word.len()), stretches: vec![(0, word.start)] };
+        let mut at = word.start;
+        while let Some(percent) = memchr::memchr(b'%', &input[at..word.end]).map(|found| at + found) {
+            decoded.text.extend_from_slice(&input[at..percent]);
+            at = if let Some((byte, length)) = escape(&input[percent..word.end]) {
+                decoded.put(&[byte], percent + length);
+                percent + length
+            } else {
+                decoded.text.push(b'%');
+                percent + 1
+            };
+        }
+        decoded.text.extend_from_slice(&input[at..word.end]);
+        decoded
+    }
+
+    /// Bytes in the place of the input's up to `input_end`.
+    fn put(&mut self, bytes: &[u8], input_end: usize) {
+        self.text.extend_from_slice(bytes);
+        self.stretches.push((self.text.len(), input_end));
+    }
+
+    /// The place in the input of a byte that was copied or begins what was put in its place.
+    pub(super) fn origin(&self, at: usize) -> usize {
+        let after = self.stretches.partition_point(|&(here, _)| here <= at);
+        let (here, there) = self.stretches[after - 1];
+        at - here + there
+    }
+}
+
+/// The words of the input that have percent-encoded bytes and are long enough for a secret beside its encoding.
+pub(super) fn encoded_words(input: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    const SHORTEST: usize = 20;
+    let mut read = 0;
+    memchr::memchr_iter(b'%', input).filter_map(move |percent| {
+        if percent < read || escape(&input[percent..]).is_none() {
+            return None;
+        }
+        let inside = |byte: &&u8| Alphabet::Bare.holds(**byte);
+        let start = percent - input[read..percent].iter().rev().take_while(inside).count();
+        read = percent + input[percent..].iter().take_while(inside).count();
+        (read - start >= SHORTEST).then_some(start..read)
+    })
+}
+
+/// The byte that the escape at the beginning of `rest` stands for, and the escape's length. `%252B` is `%2B`, encoded again.
+fn escape(rest: &[u8]) -> Option<(u8, usize)> {
+    let digit = |at: usize| char::from(*rest.get(at)?).to_digit(16);
+    let pair = |at: usize| u8::try_from(digit(at)? * 16 + digit(at + 1)?).ok();
+    let mut at = 1;
+    let mut byte = pair(at)?;
+    while byte == b'%'
+        && let Some(inner) = pair(at + 2)
+    {
+        byte = inner;
+        at += 2;
+    }
+    Some((byte, at + 2))
+}
