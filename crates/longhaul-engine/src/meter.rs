@@ -10,7 +10,7 @@ use crate::known::{ContentKey, Known};
 use crate::models::Model;
 use crate::tokens::images::{self, ImageCost};
 use crate::tokens::{Counter, Tokens};
-use crate::transcript::{Block, BlockKind, Form, Seal, Transcript, UnitKind};
+use crate::transcript::{Block, BlockKind, Form, Seal, Transcript, Unit, UnitKind};
 
 /// What a message adds to its content: role, separators. Three to four are documented for chat bodies; nobody reports more
 /// than a few.
@@ -116,6 +116,20 @@ impl Meter {
         self.counter.is_exact() && transcript.blocks().all(has_words)
     }
 
+    /// The tokens of a unit, its tools' names and its messages' framing included.
+    pub fn unit(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
+        let blocks: Tokens = unit.blocks().map(|block| self.block(known, block)).sum();
+        let names: Tokens = match &unit.kind {
+            UnitKind::Step { exchanges, .. } => exchanges.iter().map(|e| self.name(known, &e.tool)).sum(),
+            _ => Tokens::ZERO,
+        };
+        blocks + names + Tokens(MESSAGE_FRAMING.0 * unit.owns.len() as u64)
+    }
+
+    fn name(&self, known: &mut Known, tool: &str) -> Tokens {
+        known.count(self.counter, ContentKey::of(Form::String as u8, tool.as_bytes()), || tool)
+    }
+
     /// The whole request by part.
     pub fn parts(&self, known: &mut Known, transcript: &Transcript<'_>) -> Parts {
         let mut parts = Parts::default();
@@ -143,8 +157,7 @@ impl Meter {
             }
         }
         for name in names {
-            let key = ContentKey::of(Form::String as u8, name.as_bytes());
-            parts.calls += known.count(self.counter, key, || name);
+            parts.calls += self.name(known, name);
         }
         Self::frame(transcript, &mut parts);
         parts

@@ -15,7 +15,7 @@ mod support;
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::known::Known;
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{self, Fate, Keep, Outcome, Plan, Report, Step, Trigger, Wish};
+use longhaul_engine::plan::{self, Fate, Keep, Outcome, Plan, Report, Step, Trigger, What, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::SessionKey;
 use longhaul_engine::{Dialect, Tokens, wire};
@@ -128,6 +128,32 @@ fn the_first_exchange_the_newest_prompt_and_the_newest_steps_are_not_touched() {
 }
 
 #[test]
+fn what_the_ladder_counts_is_what_is_measured() {
+    let long_names =
+        session(60, 130).replace("\"bash\"", "\"mcp__a_server_with_a_long_name__run_a_shell_command\"");
+    for window in [14_000, 9_000] {
+        let report = ready(plan(&policy("gpt-5", window), &wish(), Dialect::Chat, &long_names)).report;
+        let counted = report.ladder.last().unwrap().tokens[1];
+        let off = counted.number().abs_diff(report.tokens.after.number());
+        assert!(off < 100, "counted {counted}, measured {}", report.tokens.after);
+        assert!(report.tokens.floor <= report.tokens.after && report.tokens.warm <= report.tokens.after);
+    }
+}
+
+#[test]
+fn a_goal_that_is_missed_is_said() {
+    let giant = json!({"model": "gpt-5", "messages": [{"role": "user", "content": "word ".repeat(30_000)},
+        {"role": "assistant", "content": "ok"}, {"role": "user", "content": "a ".repeat(12_000)}]});
+    let body = giant.to_string();
+    match plan(&policy("gpt-5", 20_000), &wish(), Dialect::Chat, &body) {
+        Plan::Leave(report) => assert!(report.reason.contains("the floor is"), "{}", report.reason),
+        Plan::Ready(outcome) => {
+            assert!(outcome.report.notes[0].contains("still over"), "{:?}", outcome.report.notes)
+        }
+    }
+}
+
+#[test]
 fn a_second_run_changes_nothing_and_equal_inputs_give_equal_bytes() {
     let body = session(60, 130);
     let policy = policy("gpt-5", 100_000);
@@ -165,7 +191,7 @@ fn each_rung_is_climbed_only_if_the_one_before_was_not_enough() {
 }
 
 #[test]
-fn when_nothing_else_is_left_a_new_session_begins_with_the_request_and_the_last_step() {
+fn when_nothing_else_is_left_a_new_session_begins_with_what_was_said_first_and_last() {
     let words = "a requirement that has to be met, in so many words, and another. ".repeat(400);
     let body = json!({"model": "gpt-5", "messages": [
         {"role": "user", "content": words}, {"role": "assistant", "content": words},
@@ -176,10 +202,11 @@ fn when_nothing_else_is_left_a_new_session_begins_with_the_request_and_the_last_
     let report = &outcome.report;
     assert_eq!(report.ladder.last().map(|rung| rung.step), Some(Step::Restart));
     let restart = report.restart.as_ref().unwrap();
-    assert_eq!((restart.parent.as_deref(), restart.archived_messages), (Some("s1"), 4));
-    assert!(outcome.body.contains("4 earlier messages of session s1, which is archived, were removed"));
+    assert_eq!((restart.parent.as_deref(), restart.archived_messages), (Some("s1"), 3));
+    assert!(outcome.body.contains("3 earlier messages of session s1, which is archived, were removed"));
     assert!(outcome.body.contains("go on"));
-    assert_eq!(outcome.originals.len(), 4, "what was archived can be kept");
+    assert_eq!(outcome.originals.len(), 3, "what was archived can be kept");
+    assert!(outcome.body.contains("a requirement that has to be met"), "the task is still there");
     assert!(report.blocks.iter().all(|b| b.fate == Fate::Recallable));
     let lost = Wish { keep: Keep::Nothing, ..wish() };
     let report = ready(plan(&policy("gpt-5", 8_000), &lost, Dialect::Chat, &body)).report;
@@ -221,7 +248,9 @@ fn an_open_loop_with_bound_reasoning_waits_unless_the_window_would_overflow() {
     let after: serde_json::Value = serde_json::from_str(&outcome.body).unwrap();
     let kept: Vec<usize> =
         (0..9).filter(|i| after["messages"][i]["content"].to_string().contains("signature")).collect();
-    assert_eq!(kept, [1], "only the reasoning before the first change still fits its prefix");
+    assert_eq!(kept, [1, 3], "only the reasoning before the first changed result still fits its prefix");
+    let gone = outcome.report.blocks.iter().filter(|block| block.what == What::Reasoning).count();
+    assert_eq!(gone, 2, "what went is in the report");
 }
 
 /// Holds a result against the rules and against what it came from.

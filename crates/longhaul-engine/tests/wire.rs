@@ -252,6 +252,41 @@ fn a_header_block_the_output_and_the_surroundings_are_told_apart() {
 }
 
 #[test]
+fn what_follows_a_reply_that_ends_in_markup_is_the_users() {
+    check(
+        Dialect::Chat,
+        r#"[{"role":"assistant","content":"<template>\n<p>hi</p>\n</template>"},
+            {"role":"user","content":"Always use tabs."},
+            {"role":"assistant","content":"<my_widget>x</my_widget>"},
+            {"role":"user","content":"Nice."}]"#,
+        "
+        step
+        Text <template>⏎<p>hi</p>⏎</template>
+        prompt User
+        Text Always use tabs.
+        step
+        Text <my_widget>x</my_widget>
+        prompt Unsure
+        Text Nice.",
+    );
+}
+
+#[test]
+fn a_reply_that_begins_like_a_checkpoint_and_calls_a_tool_is_a_reply() {
+    check(
+        Dialect::Chat,
+        r#"[{"role":"assistant","content":"[Longhaul checkpoint] state","tool_calls":[{"id":"a","function":{"name":"ls","arguments":"{}"}}]},
+            {"role":"tool","tool_call_id":"a","content":"x"}]"#,
+        "
+        step
+        Text [Longhaul checkpoint] state
+        exchange ls Answered None 1
+        Call {}
+        Text x",
+    );
+}
+
+#[test]
 fn a_checkpoint_is_known_in_a_turn_and_never_in_a_tool_result() {
     check(
         Dialect::Chat,

@@ -1,6 +1,6 @@
 //! The file in which `compress --originals` keeps what it removed, one JSON object a line, and `recall` finds it again.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
@@ -54,7 +54,13 @@ pub(crate) fn append(file: &Path, originals: Vec<Original>, secrets: Secrets) ->
     if secrets == Secrets::AsTheyWere {
         private(&mut options);
     }
-    let write = |options: &OpenOptions| options.open(file)?.write_all(lines.concat().as_bytes());
+    let write = |options: &OpenOptions| {
+        let mut to = options.open(file)?;
+        if secrets == Secrets::AsTheyWere {
+            make_private(&to)?;
+        }
+        to.write_all(lines.concat().as_bytes())
+    };
     write(&options).map_err(|error| Failure::World(format!("cannot write {}: {error}", file.display())))
 }
 
@@ -67,13 +73,21 @@ fn private(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 fn private(_: &mut OpenOptions) {}
 
-/// The rows of a file.
-pub(crate) fn rows(shown: &str, text: &str) -> Result<Vec<Row>, Failure> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let row = |(at, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| {
-            Failure::Wrong(format!("{shown}, line {}: not a row of compress --originals ({error})", at + 1))
-        })
-    };
-    lines.map(row).collect()
+/// A file that was there before keeps its mode when it is opened, so it is set again.
+#[cfg(unix)]
+fn make_private(file: &File) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))
+}
+
+#[cfg(not(unix))]
+fn make_private(_: &File) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// The newest row with this handle: the same text has the same handle, so any would do. A line that is no row, such as one cut
+/// off by a full disk, keeps nobody from the others.
+pub(crate) fn find(text: &str, handle: &str) -> Option<Row> {
+    let rows = text.lines().rev().filter(|line| line.contains(handle));
+    rows.filter_map(|line| serde_json::from_str::<Row>(line).ok()).find(|row| row.handle == handle)
 }

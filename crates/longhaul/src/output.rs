@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Write, stderr, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -19,7 +19,22 @@ pub(crate) fn write(file: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
             _ => Ok(()),
         };
     };
-    fs::write(file, bytes).map_err(|error| unwritable(file, &error))
+    let mut sink = Sink::open(Some(file))?;
+    sink.write(bytes)?;
+    sink.close()
+}
+
+/// The file beside another in which it is written, until it is whole: a reader of the target may be its writer's input, and
+/// a disk may be full.
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    file.with_file_name(name)
+}
+
+/// Whether a file can be replaced by renaming; devices and pipes are written as they are.
+fn is_replaceable(file: &Path) -> bool {
+    fs::metadata(file).map_or(true, |there| there.is_file())
 }
 
 fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
@@ -44,7 +59,13 @@ impl<'p> Sink<'p> {
     pub(crate) fn open(file: Option<&'p Path>) -> Result<Self, Failure> {
         let to: Box<dyn Write> = match file {
             None => Box::new(stdout().lock()),
-            Some(path) => Box::new(fs::File::create(path).map_err(|error| unwritable(path, &error))?),
+            Some(path) if path.is_dir() => {
+                return Err(unwritable(path, &ErrorKind::IsADirectory.into()));
+            }
+            Some(path) => {
+                let part = if is_replaceable(path) { beside(path) } else { path.to_owned() };
+                Box::new(fs::File::create(part).map_err(|error| unwritable(path, &error))?)
+            }
         };
         Ok(Self { file, to: Some(to) })
     }
@@ -58,7 +79,12 @@ impl<'p> Sink<'p> {
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         let Some(to) = &mut self.to else { return Ok(()) };
         let done = to.flush();
-        self.check(done)
+        self.check(done)?;
+        self.to = None;
+        match self.file.filter(|file| is_replaceable(file)) {
+            Some(file) => fs::rename(beside(file), file).map_err(|error| unwritable(file, &error)),
+            None => Ok(()),
+        }
     }
 
     fn check(&mut self, done: std::io::Result<()>) -> Result<(), Failure> {
@@ -70,6 +96,15 @@ impl<'p> Sink<'p> {
             }
             (Err(error), None) => Err(Failure::World(format!("cannot write to standard output: {error}"))),
             (Err(error), Some(file)) => Err(unwritable(file, &error)),
+        }
+    }
+}
+
+/// What was not closed is not wanted.
+impl Drop for Sink<'_> {
+    fn drop(&mut self) {
+        if let (Some(_), Some(file)) = (self.to.take(), self.file.filter(|file| is_replaceable(file))) {
+            let _ = fs::remove_file(beside(file));
         }
     }
 }

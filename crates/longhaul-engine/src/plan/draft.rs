@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::{BlockReport, Fate, What};
-use super::survey::{ResultAt, Survey};
+use super::survey::{FOCUS_BYTES, ResultAt, Survey};
 use super::{Keep, Original};
 use crate::Tokens;
 use crate::digest::{self, Digest, Focus, Kind, Source};
@@ -79,18 +79,18 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
 
     /// What the task is about as far as this unit is concerned: the newest request, and what was done next.
     fn focus(&self, unit: usize) -> Focus {
-        let units = &self.survey.transcript.units;
-        let newest = self.survey.newest_prompt().map(|at| &units[at]);
-        let next = units.iter().skip(unit + 1).filter(|u| matches!(u.kind, UnitKind::Step { .. })).take(2);
-        let prompt = newest.into_iter().flat_map(Unit::blocks).filter(|b| b.kind == BlockKind::Text);
+        let next = self.survey.transcript.units.iter().skip(unit + 1);
+        let next = next.filter(|u| matches!(u.kind, UnitKind::Step { .. })).take(2);
         let replies = next.flat_map(|unit| match &unit.kind {
-            UnitKind::Step { reply, exchanges } => {
-                reply.iter().chain(exchanges.iter().filter_map(|e| e.call.as_ref())).collect::<Vec<_>>()
-            }
+            UnitKind::Step { reply, exchanges } => reply
+                .iter()
+                .chain(exchanges.iter().filter_map(|e| e.call.as_ref()))
+                .take(8)
+                .collect::<Vec<_>>(),
             _ => Vec::new(),
         });
-        let openings: Vec<_> = prompt.chain(replies).map(|block| block.opening(FOCUS_BYTES)).collect();
-        Focus::on(openings.iter().map(AsRef::as_ref))
+        let openings: Vec<_> = replies.map(|block| block.opening(FOCUS_BYTES)).collect();
+        Focus::on(self.survey.about.iter().map(String::as_str).chain(openings.iter().map(AsRef::as_ref)))
     }
 
     /// Takes a unit out.
@@ -118,27 +118,28 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         edits
     }
 
-    /// Takes sealed reasoning out of the units that stay behind the first change: a model that binds it to its prefix
-    /// refuses it there.
-    pub(super) fn unseal(&self) -> Vec<Edit> {
-        let first = self.shrunk.keys().map(|(unit, ..)| *unit).chain(self.dropped.iter().copied()).min();
-        let Some(first) = first else { return Vec::new() };
-        let units = self.survey.transcript.units.iter().enumerate().skip(first);
-        let sealed =
-            units.filter(|(at, _)| !self.dropped.contains(at)).flat_map(|(_, unit)| match &unit.kind {
-                UnitKind::Step { reply, .. } => reply.as_slice(),
-                _ => &[],
-            });
-        let sealed = sealed.filter(|b| b.kind == BlockKind::Reasoning(Seal::Sealed));
-        let remove = |block: &Block<'_>| match block.place {
-            Place::Element(id) => Edit::Remove(id),
-            Place::Field { of, key } => Edit::Unset { object: of, key },
-        };
-        sealed.map(remove).collect()
+    /// The sealed reasoning that stands behind the first change, with its units: a model that binds it to its prefix refuses
+    /// it there. That of an open last step stays, for the provider wants it there; it may be refused all the same.
+    pub(super) fn unbound(&self) -> Vec<(usize, &'t Block<'b>)> {
+        let units = &self.survey.transcript.units;
+        let shrunk = self.shrunk.keys().map(|(unit, ..)| unit + 1);
+        let Some(first) = shrunk.chain(self.dropped.iter().copied()).min() else { return Vec::new() };
+        let last_open = units.len().checked_sub(1).filter(|at| is_open(&units[*at]));
+        let stays = |at: &usize| !self.dropped.contains(at) && Some(*at) != last_open;
+        let steps = units.iter().enumerate().skip(first).filter(|(at, _)| stays(at));
+        let reasoning = steps.flat_map(|(at, unit)| match &unit.kind {
+            UnitKind::Step { reply, .. } => reply.iter().map(|block| (at, block)).collect::<Vec<_>>(),
+            _ => Vec::new(),
+        });
+        reasoning.filter(|(_, block)| block.kind == BlockKind::Reasoning(Seal::Sealed)).collect()
     }
 
     /// What became of each block that changed, and the originals where they are kept.
-    pub(super) fn account(&self) -> (Vec<BlockReport>, Vec<Original>) {
+    pub(super) fn account(
+        &self,
+        known: &mut Known,
+        unbound: &[(usize, &Block<'b>)],
+    ) -> (Vec<BlockReport>, Vec<Original>) {
         let mut account = Account { rows: Vec::new(), originals: Vec::new() };
         for (at, shrunk) in self.shrunk.iter().filter(|((unit, ..), _)| !self.dropped.contains(unit)) {
             if let (Some(block), Some(exchange)) = (self.survey.block(*at), self.survey.exchange(*at)) {
@@ -146,10 +147,13 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
                 self.enter(&mut account, at.0, block, (What::Result, Some(&exchange.tool)), tokens);
             }
         }
-        let mut known = Known::default();
+        for (unit, block) in unbound {
+            let tokens = [self.survey.meter.block(known, block), Tokens::ZERO];
+            self.enter(&mut account, *unit, block, (What::Reasoning, None), tokens);
+        }
         for unit in &self.dropped {
             for (block, what) in parts(&self.survey.transcript.units[*unit]) {
-                let tokens = [self.survey.meter.block(&mut known, block), Tokens::ZERO];
+                let tokens = [self.survey.meter.block(known, block), Tokens::ZERO];
                 self.enter(&mut account, *unit, block, what, tokens);
             }
         }
@@ -187,15 +191,33 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
 
     fn message_of(&self, unit: usize, block: &Block<'b>) -> usize {
         let transcript = self.survey.transcript;
-        let owns = &transcript.units[unit].owns;
-        let holding = owns.iter().find(|id| transcript.span_of(**id).contains(block.at)).or(owns.first());
-        holding.and_then(|id| transcript.message_of(*id)).unwrap_or(0)
+        let holding = match block.place {
+            Place::Element(id) => Some(id),
+            Place::Field { of, .. } => {
+                let owns = &transcript.units[unit].owns;
+                owns.iter().find(|id| transcript.span_of(**id).contains(of)).or(owns.first()).copied()
+            }
+        };
+        holding.and_then(|id| transcript.message_of(id)).unwrap_or(0)
     }
 }
 
 struct Account {
     rows: Vec<BlockReport>,
     originals: Vec<Original>,
+}
+
+/// Whether a step still waits for the reply to its results, or for results.
+fn is_open(unit: &Unit<'_>) -> bool {
+    matches!(&unit.kind, UnitKind::Step { exchanges, .. } if !exchanges.is_empty())
+}
+
+/// The edit that takes a block out.
+pub(super) fn remove(block: &Block<'_>) -> Edit {
+    match block.place {
+        Place::Element(id) => Edit::Remove(id),
+        Place::Field { of, key } => Edit::Unset { object: of, key },
+    }
 }
 
 /// The blocks of a unit, what each is, and its tool.
@@ -214,9 +236,6 @@ fn parts<'u, 'b>(unit: &'u Unit<'b>) -> Vec<(&'u Block<'b>, (What, Option<&'u st
         }
     }
 }
-
-/// How much of a prompt or reply says what it is about.
-const FOCUS_BYTES: usize = 2_000;
 
 /// Whether a result is a digest already, by its first line: a whole digest names its kind and what it left out, a line
 /// begins with the tool. Tool output that looks like one only misses being shortened.

@@ -16,6 +16,7 @@ use crate::policy::Policy;
 pub(super) fn climb(
     policy: &Policy,
     draft: &mut Draft<'_, '_, '_>,
+    known: &mut Known,
     target: Tokens,
     protected: &dyn Fn(usize) -> bool,
 ) -> Vec<Rung> {
@@ -31,7 +32,7 @@ pub(super) fn climb(
         };
     let units = 0..draft.survey.units.len();
     if draft.total > target.min(Tokens(policy.digest_all as u64)) {
-        rung(Step::DigestAll, draft, &mut |draft| digest_every(draft, units.clone(), protected));
+        rung(Step::DigestAll, draft, &mut |draft| digest_every(draft, known, units.clone(), protected));
     }
     if draft.total > drop_oldest {
         rung(Step::DropOldest, draft, &mut |draft| {
@@ -43,11 +44,12 @@ pub(super) fn climb(
             }
         });
     }
-    if draft.total > drop_oldest {
+    // A new session that would not fit either is no help.
+    if draft.total > drop_oldest && floor(draft.survey) <= drop_oldest {
         let pinned = draft.survey.pinned();
         rung(Step::Restart, draft, &mut |draft| {
             for unit in units.clone() {
-                if !pinned.contains(&unit) {
+                if draft.total > target.min(drop_oldest) && !pinned.contains(&unit) {
                     draft.drop_unit(unit);
                 }
             }
@@ -56,12 +58,16 @@ pub(super) fn climb(
     rungs
 }
 
-fn digest_every(draft: &mut Draft<'_, '_, '_>, units: Range<usize>, protected: &dyn Fn(usize) -> bool) {
-    let mut known = Known::default();
+fn digest_every(
+    draft: &mut Draft<'_, '_, '_>,
+    known: &mut Known,
+    units: Range<usize>,
+    protected: &dyn Fn(usize) -> bool,
+) {
     for unit in units.filter(|unit| !protected(*unit)) {
         for at in draft.survey.results(unit) {
             let Some(block) = draft.survey.block(at) else { continue };
-            let before = draft.survey.meter.block(&mut known, block);
+            let before = draft.survey.meter.block(known, block);
             draft.shrink(at, Length::Line, before);
         }
     }

@@ -18,6 +18,8 @@ pub use report::{
     ZoneReport,
 };
 
+use std::collections::BTreeSet;
+
 use draft::Draft;
 use survey::Survey;
 
@@ -25,7 +27,7 @@ use crate::known::Known;
 use crate::meter::Meter;
 use crate::policy::Policy;
 use crate::redact::SessionKey;
-use crate::transcript::{BlockKind, CHECKPOINT_OPENING, ElementId, Seal, Status, Transcript, UnitKind};
+use crate::transcript::{BlockKind, CHECKPOINT_OPENING, ElementId, Seal, Transcript, UnitKind};
 use crate::{Refused, Rewrite, Tokens, wire};
 
 /// Whether what is removed is kept somewhere.
@@ -106,65 +108,64 @@ pub fn sacred_zone(
     known: &mut Known,
     transcript: &Transcript<'_>,
 ) -> Result<Plan, Refused> {
-    let meter = Meter::of(&policy.model);
-    let survey = Survey::new(meter, known, transcript);
-    let zone = sacred_zone::zone(policy, &survey);
+    let survey = Survey::new(Meter::of(&policy.model), known, transcript);
     let mut draft = Draft::new(&survey, &wish.keep);
     let trigger = Tokens(policy.sacred.trigger as u64);
-    let share = |tokens: Tokens| 100.0 * tokens.number() as f64 / policy.window.max(1) as f64;
+    let now = format!(
+        "{} tokens ({:.0} % of the window)",
+        survey.total,
+        100.0 * survey.total.number() as f64 / policy.window.max(1) as f64
+    );
     let leave =
-        |draft: &Draft<'_, '_, '_>, reason: String| Plan::Leave(unchanged(draft, wish, Some(zone), reason));
+        |draft: &Draft<'_, '_, '_>, zone, reason| Ok(Plan::Leave(unchanged(draft, wish, zone, reason)));
     if survey.total < trigger && !wish.force && wish.to_tokens.is_none() {
-        let reason = format!(
-            "below the trigger: {} of {trigger} tokens ({:.0} % of the window)",
-            survey.total,
-            share(survey.total)
-        );
-        return Ok(leave(&draft, reason));
+        return leave(&draft, None, format!("below the trigger of {trigger}: {now}"));
+    }
+    if let Some(wanted) = wish.to_tokens.filter(|wanted| survey.total <= *wanted && !wish.force) {
+        return leave(&draft, None, format!("already at or under the {wanted} tokens asked for: {now}"));
     }
     let overflows = survey.total > Tokens(policy.drop_oldest as u64);
-    if policy.model.facts.thinking_bound && ends_in_bound_loop(transcript) && !overflows {
+    let in_loop = policy.model.facts.thinking_bound && ends_in_bound_loop(transcript);
+    if in_loop && !overflows {
         let reason =
             "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
-        return Ok(leave(&draft, reason.to_owned()));
+        return leave(&draft, None, reason.to_owned());
     }
+    let zone = sacred_zone::zone(policy, &survey);
     let target = wish.to_tokens.unwrap_or(Tokens(policy.sacred.target as u64));
     let forced_below = wish.force && survey.total <= target;
-    sacred_zone::shrink(policy, &mut draft, if forced_below { Tokens::ZERO } else { target }, &zone);
+    let shrink_to = if forced_below { Tokens::ZERO } else { target };
+    sacred_zone::shrink(policy, &mut draft, known, shrink_to, &zone);
     let protected = sacred_zone::protected(&survey, zone.recent);
-    let ladder = ladder::climb(policy, &mut draft, target, &protected);
+    let ladder = ladder::climb(policy, &mut draft, known, target, &protected);
     if draft.shrunk.is_empty() && draft.dropped.is_empty() {
         let floor = ladder::floor(&survey);
         let reason = format!(
             "nothing to shrink: no output outside the protected zone is large enough (the floor is {floor} tokens)"
         );
-        return Ok(leave(&draft, reason));
+        return leave(&draft, Some(zone), reason);
     }
     let reason = if survey.total < trigger {
-        format!("asked for at {} tokens ({:.0} % of the window)", survey.total, share(survey.total))
+        format!("asked for at {now}")
     } else {
-        format!(
-            "{} tokens ({:.0} % of the window) reach the trigger of {trigger}",
-            survey.total,
-            share(survey.total)
-        )
+        format!("{now} reach the trigger of {trigger}")
     };
-    let settled = Settled { policy, wish, zone, ladder, reason };
-    Ok(match settled.outcome(known, &draft)? {
-        Some(outcome) => Plan::Ready(outcome),
-        None => {
-            leave(&draft, "what could be removed is smaller than what would stand in its place".to_owned())
-        }
-    })
+    let settled = Settled { policy, wish, zone, ladder, reason, target, in_loop };
+    if let Some(outcome) = settled.outcome(known, &draft)? {
+        return Ok(Plan::Ready(outcome));
+    }
+    let reason = "what could be removed is smaller than what would stand in its place";
+    leave(&draft, Some(zone), reason.to_owned())
 }
 
-/// Whether the transcript ends in a tool loop whose reasoning is sealed: nobody has spoken since, and the reply to the last
-/// results is still to come.
+/// Whether the transcript ends in a tool loop with sealed reasoning in it: nobody has spoken since it began, and the reply to
+/// the last results is still to come.
 fn ends_in_bound_loop(transcript: &Transcript<'_>) -> bool {
-    let Some(last) = transcript.units.last() else { return false };
-    let UnitKind::Step { reply, exchanges } = &last.kind else { return false };
-    let open = exchanges.iter().any(|e| matches!(e.status, Status::Answered | Status::Open));
-    open && reply.iter().any(|b| b.kind == BlockKind::Reasoning(Seal::Sealed))
+    let in_loop = transcript.units.iter().rev().map_while(|unit| match &unit.kind {
+        UnitKind::Step { reply, exchanges } if !exchanges.is_empty() => Some(reply),
+        _ => None,
+    });
+    in_loop.flatten().any(|block| block.kind == BlockKind::Reasoning(Seal::Sealed))
 }
 
 /// Everything that was decided, before it becomes a rewrite.
@@ -174,6 +175,9 @@ struct Settled<'p> {
     zone: ZoneReport,
     ladder: Vec<Rung>,
     reason: String,
+    target: Tokens,
+    /// Whether a tool loop with bound reasoning is open.
+    in_loop: bool,
 }
 
 impl Settled<'_> {
@@ -181,9 +185,8 @@ impl Settled<'_> {
     fn outcome(self, known: &mut Known, draft: &Draft<'_, '_, '_>) -> Result<Option<Outcome>, Refused> {
         let transcript = draft.survey.transcript;
         let mut edits = draft.edits();
-        if self.policy.model.facts.thinking_bound {
-            edits.extend(draft.unseal());
-        }
+        let unbound = if self.policy.model.facts.thinking_bound { draft.unbound() } else { Vec::new() };
+        edits.extend(unbound.iter().map(|(_, block)| draft::remove(block)));
         let gone = gone_messages(draft);
         let is_gone = |message: usize| gone.get(message).copied().unwrap_or(false);
         let restarted = self.ladder.iter().any(|rung| rung.step == Step::Restart);
@@ -200,7 +203,8 @@ impl Settled<'_> {
         if after >= draft.survey.total {
             return Ok(None);
         }
-        let (blocks, originals) = draft.account();
+        let notes = self.notes(after, ladder::floor(draft.survey));
+        let (blocks, originals) = draft.account(known, &unbound);
         let mut report = unchanged(draft, self.wish, Some(self.zone), self.reason);
         let before = draft.survey.total;
         report.changed = true;
@@ -210,18 +214,44 @@ impl Settled<'_> {
         report.bytes.after = body.len();
         report.blocks = blocks;
         report.ratio = 1.0 - after.number() as f64 / before.number().max(1) as f64;
-        let digested =
-            draft.shrunk.keys().map(|(unit, ..)| *unit).filter(|unit| !draft.dropped.contains(unit));
-        report.units.digested = digested.collect::<std::collections::BTreeSet<_>>().len();
+        let changed =
+            draft.shrunk.keys().map(|(unit, ..)| *unit).chain(unbound.iter().map(|(unit, _)| *unit));
+        let changed = changed.filter(|unit| !draft.dropped.contains(unit));
+        report.units.digested = changed.collect::<BTreeSet<_>>().len();
         report.units.dropped = draft.dropped.len();
         report.units.kept -= report.units.digested + report.units.dropped;
         report.unsummarized = gone.iter().filter(|g| **g).count();
+        report.notes = notes;
         report.ladder = self.ladder;
         if restarted {
             let parent = self.wish.session.clone();
             report.restart = Some(Restart { parent, archived_messages: report.unsummarized });
         }
         Ok(Some(Outcome { rewrite, body, report, originals }))
+    }
+}
+
+impl Settled<'_> {
+    /// What a person should know: a goal that was missed, reasoning that may be refused.
+    fn notes(&self, after: Tokens, floor: Tokens) -> Vec<String> {
+        let window = Tokens(self.policy.window as u64);
+        let mut notes = Vec::new();
+        if after > window {
+            notes.push(format!(
+                "still over the window of {window} tokens: {floor} of them no step can take away"
+            ));
+        } else if after > self.target {
+            let target = self.target;
+            notes.push(format!(
+                "still over the target of {target} tokens: {floor} of them no step can take away"
+            ));
+        }
+        if self.in_loop {
+            let note = "a tool loop is open, and its reasoning is bound to what was changed; the provider may refuse it \
+                        unless it is told to drop such blocks";
+            notes.push(note.to_owned());
+        }
+        notes
     }
 }
 
@@ -248,7 +278,7 @@ fn marker(messages: usize, restarted: bool, wish: &Wish) -> String {
     };
     let (noun, verb) = if messages == 1 { ("message", "was") } else { ("messages", "were") };
     format!(
-        "{CHECKPOINT_OPENING}: {messages} earlier {noun}{from} {verb} removed here without a summary, because the context \
+        "{CHECKPOINT_OPENING}: {messages} earlier {noun}{from} {verb} removed from here on without a summary, because the context \
          window was full. For reference only; go on from the recent messages below.]"
     )
 }

@@ -103,6 +103,8 @@ pub enum What {
     Prompt,
     /// Something that the model said.
     Reply,
+    /// Reasoning that its provider would refuse behind a change.
+    Reasoning,
     /// A call.
     Call,
     /// What came of a call.

@@ -7,6 +7,8 @@
 //! How much of the end is protected follows the session: more where recent calls refer far back, where a turn takes many
 //! calls, or where the newest failure is still open.
 
+use std::collections::HashSet;
+
 use super::draft::{Draft, Length};
 use super::report::ZoneReport;
 use super::survey::Survey;
@@ -20,18 +22,25 @@ use crate::transcript::{Exchange, Speaker, UnitKind};
 const RECENT_STEPS: usize = 12;
 /// A turn with this many calls is as busy as it counts.
 const BUSY_TURN: f64 = 20.0;
+/// How much of a text is searched for values.
+const LOOKED_AT: usize = 64 * 1024;
 /// Values shorter than this are in every text by chance.
 const SHORTEST_VALUE: usize = 5;
 
 /// Shrinks results in the draft until the target is reached or none is left.
-pub(super) fn shrink(policy: &Policy, draft: &mut Draft<'_, '_, '_>, target: Tokens, zone: &ZoneReport) {
+pub(super) fn shrink(
+    policy: &Policy,
+    draft: &mut Draft<'_, '_, '_>,
+    known: &mut Known,
+    target: Tokens,
+    zone: &ZoneReport,
+) {
     let budget = &policy.sacred;
     let protected = protected(draft.survey, zone.recent);
-    let mut known = Known::default();
     let units = (0..draft.survey.units.len()).filter(|unit| !protected(*unit));
     let results = units.flat_map(|unit| draft.survey.results(unit));
     let mut candidates: Vec<_> = results
-        .filter_map(|at| Some((draft.survey.meter.block(&mut known, draft.survey.block(at)?), at)))
+        .filter_map(|at| Some((draft.survey.meter.block(known, draft.survey.block(at)?), at)))
         .filter(|(tokens, _)| *tokens > Tokens(budget.min as u64))
         .collect();
     candidates.sort_by_key(|(tokens, at)| (std::cmp::Reverse(*tokens), *at));
@@ -79,32 +88,34 @@ fn exchanges<'s>(survey: &'s Survey<'_, '_>, unit: usize) -> &'s [Exchange<'s>] 
 
 /// The share of recent calls that name a value which only results before the last three steps showed.
 fn refers_back(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
+    let shown: Vec<HashSet<String>> = newest.iter().map(|at| values_shown(survey, *at)).collect();
+    let names = |steps: &[HashSet<String>], value: &str| steps.iter().any(|values| values.contains(value));
     let (mut calls, mut back) = (0usize, 0usize);
     for (position, unit) in newest.iter().enumerate().skip(4) {
-        let near: Vec<String> =
-            newest[position - 3..position].iter().flat_map(|at| texts(survey, *at)).collect();
-        let far: Vec<String> = newest[..position - 3].iter().flat_map(|at| texts(survey, *at)).collect();
+        let (far, near) = (&shown[..position - 3], &shown[position - 3..position]);
         for call in exchanges(survey, *unit).iter().filter_map(|e| e.call.as_ref()) {
             calls += 1;
-            let arguments = call.text();
-            let names = |texts: &[String], value: &str| texts.iter().any(|text| text.contains(value));
-            back += usize::from(values(&arguments).any(|v| names(&far, v) && !names(&near, v)));
+            let arguments = call.opening(LOOKED_AT);
+            back += usize::from(values(&arguments).any(|v| names(far, v) && !names(near, v)));
         }
     }
     if calls == 0 { 0.0 } else { back as f64 / calls as f64 }
 }
 
-/// Words of arguments that are exact enough to be a reference: paths, names with inner structure, long numbers.
-fn values(arguments: &str) -> impl Iterator<Item = &str> {
-    let words = arguments.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-')));
+/// Words that are exact enough to be a reference: paths, names with inner structure, long numbers.
+fn values(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-')));
     words.filter(|word| {
         word.len() >= SHORTEST_VALUE && word.contains(['_', '/', '.'])
             || word.bytes().filter(u8::is_ascii_digit).count() >= 4
     })
 }
 
-fn texts(survey: &Survey<'_, '_>, unit: usize) -> Vec<String> {
-    exchanges(survey, unit).iter().flat_map(|e| &e.results).map(|block| block.text().into_owned()).collect()
+fn values_shown(survey: &Survey<'_, '_>, unit: usize) -> HashSet<String> {
+    let results = exchanges(survey, unit).iter().flat_map(|e| &e.results);
+    results
+        .flat_map(|block| values(&block.opening(LOOKED_AT)).map(str::to_owned).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Calls for each thing that a person said, over the newest steps.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::Tokens;
 use crate::known::Known;
-use crate::meter::{MESSAGE_FRAMING, Meter};
+use crate::meter::Meter;
 use crate::transcript::{
     Block, BlockKind, ElementId, Exchange, Form, Speaker, Status, Transcript, Unit, UnitKind,
 };
@@ -19,7 +19,12 @@ pub(super) struct Survey<'t, 'b> {
     pub(super) total: Tokens,
     /// Each unit, framing included.
     pub(super) units: Vec<Tokens>,
+    /// How the newest prompt begins: what the task is about.
+    pub(super) about: Vec<String>,
 }
+
+/// How much of a prompt or reply says what it is about.
+pub(super) const FOCUS_BYTES: usize = 2_000;
 
 /// A result inside a transcript: unit, exchange, block.
 pub(super) type ResultAt = (usize, usize, usize);
@@ -27,12 +32,13 @@ pub(super) type ResultAt = (usize, usize, usize);
 impl<'t, 'b> Survey<'t, 'b> {
     pub(super) fn new(meter: Meter, known: &mut Known, transcript: &'t Transcript<'b>) -> Self {
         let total = meter.parts(known, transcript).total();
-        let mut of_unit = |unit: &Unit<'b>| -> Tokens {
-            let framing = Tokens(MESSAGE_FRAMING.0 * unit.owns.len() as u64);
-            unit.blocks().map(|block| meter.block(known, block)).sum::<Tokens>() + framing
-        };
-        let units = transcript.units.iter().map(&mut of_unit).collect();
-        Self { transcript, meter, total, units }
+        let units = transcript.units.iter().map(|unit| meter.unit(known, unit)).collect();
+        let mut survey = Self { transcript, meter, total, units, about: Vec::new() };
+        survey.about = survey.newest_prompt().map_or_else(Vec::new, |at| {
+            let words = transcript.units[at].blocks().filter(|block| block.kind == BlockKind::Text);
+            words.map(|block| block.opening(FOCUS_BYTES).into_owned()).collect()
+        });
+        survey
     }
 
     pub(super) fn exchange(&self, (unit, exchange, _): ResultAt) -> Option<&'t Exchange<'b>> {
@@ -93,16 +99,17 @@ impl<'t, 'b> Survey<'t, 'b> {
         units.map(|(at, _)| at).collect()
     }
 
-    /// The units that stay whatever happens: what a person said last, the newest message under the user's name, checkpoints,
-    /// and the last unit, with the last that is understood.
+    /// The units that stay whatever happens: what a person said first and last, the newest message under the user's name, the
+    /// newest checkpoint, and the last unit, with the last that is understood.
     pub(super) fn pinned(&self) -> BTreeSet<usize> {
-        let units = self.transcript.units.iter().enumerate();
-        let checkpoints =
-            units.filter(|(_, unit)| matches!(unit.kind, UnitKind::Checkpoint(_))).map(|(at, _)| at);
+        let units = &self.transcript.units;
+        let checkpoint = units.iter().rposition(|unit| matches!(unit.kind, UnitKind::Checkpoint(_)));
+        let by_user = |unit: &Unit<'_>| matches!(unit.kind, UnitKind::Prompt { by: Speaker::User, .. });
+        let first = units.iter().position(|unit| by_user(unit) && says_something(unit));
         let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
         let last = [self.units.len().checked_sub(1), self.transcript.units.iter().rposition(understood)];
-        let said = self.newest_message().into_iter().chain(self.newest_prompt());
-        said.chain(checkpoints).chain(last.into_iter().flatten()).collect()
+        let said = self.newest_message().into_iter().chain(self.newest_prompt()).chain(first);
+        said.chain(checkpoint).chain(last.into_iter().flatten()).collect()
     }
 
     /// The first exchange: the first prompt, what comes with it, and the step that answers it.
@@ -129,5 +136,6 @@ impl<'t, 'b> Survey<'t, 'b> {
 
 /// Whether there is more in a unit than blanks.
 fn says_something(unit: &Unit<'_>) -> bool {
-    unit.blocks().any(|block| block.kind != BlockKind::Text || !block.text().trim().is_empty())
+    let is_blank = |block: &Block<'_>| block.opening(FOCUS_BYTES).trim().is_empty();
+    unit.blocks().any(|block| block.kind != BlockKind::Text || !is_blank(block))
 }

@@ -114,6 +114,7 @@ impl<'b> Assembler<'b> {
 
     /// The step that replies and calls go into: the last unit while it has no results, else a new one.
     fn step(&mut self, place: Place) -> Option<(&mut Vec<Block<'b>>, &mut Vec<Exchange<'b>>)> {
+        self.reopen_checkpoint();
         if self.replying {
             self.claim(self.units.len() - 1, place);
         } else {
@@ -123,6 +124,16 @@ impl<'b> Assembler<'b> {
         match &mut self.units.last_mut()?.kind {
             UnitKind::Step { reply, exchanges } => Some((reply, exchanges)),
             _ => None,
+        }
+    }
+
+    /// A reply that begins like a checkpoint and goes on is a reply: ours are messages or blocks of their own.
+    fn reopen_checkpoint(&mut self) {
+        let of_this_message = self.claims.last().is_some_and(|(unit, _)| *unit + 1 == self.units.len());
+        let Some(last) = self.units.last_mut().filter(|_| of_this_message) else { return };
+        if let UnitKind::Checkpoint(block) = &last.kind {
+            last.kind = UnitKind::Step { reply: vec![block.clone()], exchanges: Vec::new() };
+            self.replying = true;
         }
     }
 

@@ -17,7 +17,7 @@ struct Table {
     result_closers: Vec<String>,
     host_openers: Vec<String>,
     relayed_openers: Vec<String>,
-    not_calls: Vec<String>,
+    call_tags: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -59,15 +59,21 @@ pub(super) enum Heard {
 pub(super) fn call_at_end(reply: &Block<'_>) -> Option<SpokenCall> {
     let ending = reply.ending(GLANCE);
     let ending = ending.trim_end();
-    let sure = |tool: &str| Some(SpokenCall { tool: tool.to_owned(), certainty: Certainty::Sure });
+    let call = |tool: &str, certainty| Some(SpokenCall { tool: tool.to_owned(), certainty });
     if let Some(tag) = closing_tag(ending) {
-        let excluded = TABLE.as_ref().is_some_and(|t| t.not_calls.iter().any(|n| n == tag));
-        return if excluded { None } else { sure(tag) };
+        let known = TABLE.as_ref().is_some_and(|t| t.call_tags.iter().any(|name| name == tag));
+        return match known {
+            true => call(tag, Certainty::Sure),
+            // Markup has no underscores in its tags; the names of tools often do.
+            false if tag.contains('_') => call(tag, Certainty::Likely),
+            false => None,
+        };
     }
     if let Some(line) = ending.lines().rev().take(4).find_map(|l| l.trim().strip_prefix("Action:")) {
-        return sure(line.split(['(', '[', ' ']).find(|w| !w.is_empty()).unwrap_or_default());
+        let tool = line.split(['(', '[', ' ']).find(|w| !w.is_empty()).unwrap_or_default();
+        return call(tool, Certainty::Sure);
     }
-    ends_in_shell_fence(ending).then(|| SpokenCall { tool: "shell".to_owned(), certainty: Certainty::Likely })
+    if ends_in_shell_fence(ending) { call("shell", Certainty::Likely) } else { None }
 }
 
 /// Whether a text ends with a fence that holds a command rather than a program.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::known::Known;
-use longhaul_engine::plan::{self, Keep, Outcome, Plan, Report, Step, Trigger, Wish};
+use longhaul_engine::plan::{self, Fate, Keep, Outcome, Plan, Report, Step, Trigger, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::SessionKey;
 use serde::Serialize;
@@ -35,13 +35,15 @@ pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<(), 
             "--json without -o would mix the report with the body; give -o FILE".to_owned(),
         ));
     }
+    refuse_shared_files(args)?;
     let body = Body::read(&args.body)?;
     let (transcript, notes) = body.parse(&args.told)?;
     let model = body::model(&args.told, &transcript);
     let settings =
         Settings::load(args.config.config.as_deref(), environment, args.policy.flags(&model.name))?;
     let (policy, _) = Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;
-    if policy.engine != "sacred-zone" {
+    let is_default = policy.engine == "compressor" && args.policy.engine.is_none();
+    if policy.engine != "sacred-zone" && !is_default {
         let engine = &policy.engine;
         return Err(Failure::Wrong(format!(
             "the engine `{engine}` is not in this version; use --engine sacred-zone"
@@ -64,6 +66,11 @@ pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<(), 
         Plan::Ready(outcome) => (outcome.report.clone(), Some(outcome)),
     };
     report.notes.extend(body::note_lines(&transcript, &notes));
+    if is_default {
+        report
+            .notes
+            .push("the compressor is not in this version; the sacred-zone engine was used".to_owned());
+    }
     if model.is_assumed("window") && args.policy.context_length.is_none() {
         report.notes.push(format!("the window of {} is assumed to be {} tokens", model.name, policy.window));
     }
@@ -80,6 +87,31 @@ pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<(), 
     }
     if args.answer.json {
         output::write_json(args.answer.output.as_deref().filter(|_| args.preview), &answer)?;
+    }
+    Ok(())
+}
+
+/// Refuses a call in which one file would be written over by another. The body's own file may take the result.
+fn refuse_shared_files(args: &CompressArgs) -> Result<(), Failure> {
+    let kept = args.originals.as_deref().or(args.originals_raw.as_deref());
+    let written = [
+        ("-o", args.answer.output.as_deref()),
+        ("--originals", kept),
+        ("--report", args.report.as_deref()),
+        ("--log", args.log.as_deref()),
+    ];
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut files: Vec<(&str, std::path::PathBuf)> = Vec::new();
+    for (option, path) in written.into_iter().filter_map(|(option, path)| Some((option, real(path?)))) {
+        if let Some((other, _)) = files.iter().find(|(_, file)| *file == path) {
+            return Err(Failure::Wrong(format!(
+                "{other} and {option} name the same file; give each its own"
+            )));
+        }
+        if option != "-o" && path == real(&args.body) {
+            return Err(Failure::Wrong(format!("{option} names the body's own file; give it another")));
+        }
+        files.push((option, path));
     }
     Ok(())
 }
@@ -121,14 +153,10 @@ fn say(report: &Report, policy: &Policy) {
     if report.changed {
         let saved = 100.0 * report.ratio;
         let (messages, tokens) = (&report.messages, &report.tokens);
+        let digested = report.blocks.iter().filter(|block| block.fate == Fate::Digested).count();
         output::say(&format!(
-            "{} → {} tokens ({saved:.0} % smaller), {} → {} messages; {} outputs digested, {} units dropped",
-            tokens.before,
-            tokens.after,
-            messages.before,
-            messages.after,
-            report.units.digested,
-            report.units.dropped
+            "{} → {} tokens ({saved:.0} % smaller), {} → {} messages; {digested} outputs digested, {} units dropped",
+            tokens.before, tokens.after, messages.before, messages.after, report.units.dropped
         ));
     } else {
         output::say("nothing changed");
@@ -137,9 +165,7 @@ fn say(report: &Report, policy: &Policy) {
         let step = match rung.step {
             Step::DigestAll => "still too large: every output outside the protected zone became a line",
             Step::DropOldest => "still too large: the oldest units were dropped",
-            Step::Restart => {
-                "still too large: a new session begins with the newest request and the last step"
-            }
+            Step::Restart => "still too large: a new session begins with what was said first and last",
         };
         output::say(&format!("{step}, {} → {} tokens", rung.tokens[0], rung.tokens[1]));
     }

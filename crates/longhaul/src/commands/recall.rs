@@ -8,9 +8,7 @@ use crate::{input, originals, output};
 
 pub(crate) fn run(args: &RecallArgs) -> Result<ExitCode, Failure> {
     let shown = input::shown(&args.originals);
-    let rows = originals::rows(&shown, &input::read_text(&args.originals)?)?;
-    // The same text has the same handle, so any row will do; the newest says where it was last.
-    let Some(row) = rows.iter().rev().find(|row| row.handle == args.handle) else {
+    let Some(row) = originals::find(&input::read_text(&args.originals)?, &args.handle) else {
         output::say(&format!(
             "{shown} has no block {}; its handles stand in the digests and in the report",
             args.handle
@@ -19,7 +17,7 @@ pub(crate) fn run(args: &RecallArgs) -> Result<ExitCode, Failure> {
     };
     let to = args.answer.output.as_deref();
     if args.answer.json {
-        output::write_json(to, row)?;
+        output::write_json(to, &row)?;
     } else {
         output::write(to, row.text.as_bytes())?;
     }

@@ -131,8 +131,46 @@ fn wrong_calls_are_one_line() {
     let folder = Folder::new("compress-wrong");
     assert!(compress(&folder, &["--json"]).refused().contains("-o"));
     folder.file("session.json", session());
-    let other = longhaul(&folder, &["compress", "session.json"], &[]);
+    let other = longhaul(&folder, &["compress", "session.json", "--engine", "lossless"], &[]);
     assert!(other.refused().contains("--engine sacred-zone"), "{}", other.err);
+    let shared: [&[&str]; 4] = [
+        &["-o", "x", "--originals", "x"],
+        &["-o", "x", "--report", "./x"],
+        &["--originals", "session.json"],
+        &["--log", "session.json", "-o", "x"],
+    ];
+    folder.file("x", "");
+    for more in shared {
+        let run = compress(&folder, more);
+        assert!(run.refused().contains("file"), "{more:?}: {}", run.err);
+    }
+    assert_eq!(std::fs::read_to_string(folder.0.join("session.json")).unwrap(), session());
+}
+
+#[test]
+fn the_result_may_replace_the_body_and_without_an_engine_there_is_one() {
+    let folder = Folder::new("compress-in-place");
+    folder.file("session.json", session());
+    let call = ["compress", "session.json", "-o", "session.json", "--context-length", "20000"];
+    let run = longhaul(&folder, &call, &[]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.err.contains("the sacred-zone engine was used"), "{}", run.err);
+    let after = std::fs::read_to_string(folder.0.join("session.json")).unwrap();
+    assert!(after.len() < session().len() && after.contains("And now?"));
+    let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["session.json"], "nothing half-written is left");
+}
+
+#[test]
+fn a_line_that_was_cut_off_keeps_nobody_from_the_other_originals() {
+    let folder = Folder::new("compress-cut");
+    compress(&folder, &["--originals", "removed.jsonl", "-o", "after.json", "--force"]);
+    let kept = std::fs::read_to_string(folder.0.join("removed.jsonl")).unwrap();
+    let row: Value = serde_json::from_str(kept.lines().next().unwrap()).unwrap();
+    folder.file("removed.jsonl", format!("{kept}{{\"handle\":\"cut"));
+    let run =
+        longhaul(&folder, &["recall", "--originals", "removed.jsonl", row["handle"].as_str().unwrap()], &[]);
+    assert_eq!((run.code, run.out.as_str()), (0, row["text"].as_str().unwrap()));
 }
 
 #[test]
