@@ -148,7 +148,7 @@ fn a_goal_that_is_missed_is_said() {
     match plan(&policy("gpt-5", 20_000), &wish(), Dialect::Chat, &body) {
         Plan::Leave(report) => assert!(report.reason.contains("the floor is"), "{}", report.reason),
         Plan::Ready(outcome) => {
-            assert!(outcome.report.notes[0].contains("still over"), "{:?}", outcome.report.notes)
+            assert!(outcome.report.notes[0].contains("still over"), "{:?}", outcome.report.notes);
         }
     }
 }

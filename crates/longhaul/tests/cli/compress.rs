@@ -51,6 +51,31 @@ fn a_body_goes_in_and_a_smaller_valid_one_comes_out() {
     assert!(tokens("after.json") < Some(10_500) && tokens("session.json") > Some(15_000));
 }
 
+/// The README's session, as a newcomer types it.
+#[test]
+fn the_example_session_is_compacted_as_the_readme_shows() {
+    let folder = Folder::new("compress-example");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    folder.file("session.json", std::fs::read_to_string(root.join("examples/session.json")).unwrap());
+    let call = [
+        "compress",
+        "session.json",
+        "--engine",
+        "sacred-zone",
+        "--context-length",
+        "8000",
+        "-o",
+        "smaller.json",
+    ];
+    let run = longhaul(&folder, &[&call[..], &["--originals", "removed.jsonl"]].concat(), &[]);
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    for line in run.err.lines() {
+        assert!(readme.contains(line), "the README does not say: {line}");
+    }
+    let recalled = longhaul(&folder, &["recall", "--originals", "removed.jsonl", "hv6smc21p6"], &[]);
+    assert!(recalled.out.contains("mismatched types"), "{}", recalled.err);
+}
+
 #[test]
 fn the_report_keeps_to_its_schema_and_is_the_same_each_time() {
     let folder = Folder::new("compress-report");

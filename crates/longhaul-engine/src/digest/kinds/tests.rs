@@ -4,8 +4,10 @@ use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
 use crate::facts::{FactKind, MOST_DISTINCT};
 use crate::lines::Line;
+use aho_corasick::AhoCorasick;
 use memchr::memmem;
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// Words that only test runners print, at their beginning or end.
 const MARKS: [&str; 27] = [
@@ -38,11 +40,18 @@ const MARKS: [&str; 27] = [
     "snapshot",
 ];
 
+/// Finds all the marks in one look at a line: every output is asked whether it is a test run.
+static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| AhoCorasick::new(MARKS).ok());
+
+fn has_mark(line: &str) -> bool {
+    FINDER.as_ref().is_some_and(|finder| finder.is_match(line))
+}
+
 /// Words that make a test run wherever they stand: behind the log of an installation, say.
 const STRONG: [&str; 3] = ["= test session starts =", "= short test summary info =", "\ntest result: "];
 
 pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
-    let marked = |line: &str| MARKS.iter().any(|mark| line.contains(mark)) || is_count(line);
+    let marked = |line: &str| has_mark(line) || is_count(line);
     let named = page.facts.of_kind(FactKind::Failing).take(2).count();
     let verdict = |line: &str| {
         line.ends_with(" ... ok")
@@ -87,7 +96,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     for line in page.last_lines(30) {
         let counts = line.text.bytes().any(|byte| byte.is_ascii_digit());
         let progress = line.text.starts_with("=== RUN") || line.text.starts_with("--- PASS");
-        if counts && !progress && (MARKS.iter().any(|mark| line.text.contains(mark)) || is_count(line.text)) {
+        if counts && !progress && (has_mark(line.text) || is_count(line.text)) {
             draft.quote(line, 8.0);
         }
     }
