@@ -11,6 +11,7 @@
 //! failure never reads as a success; a digest is never longer than its source and keeps to its budget; equal inputs give
 //! equal bytes.
 
+mod again;
 mod draft;
 mod focus;
 mod kind;
@@ -29,6 +30,7 @@ use outcome::{Origin, Outcome};
 use page::Page;
 use tools::Call;
 
+pub use again::{first_line, is_digest};
 pub use focus::Focus;
 pub use kind::Kind;
 pub use one_line::one_line;

@@ -6,10 +6,10 @@ use super::report::{BlockReport, Fate, What};
 use super::survey::{FOCUS_BYTES, ResultAt, Survey};
 use super::{Keep, Original};
 use crate::Tokens;
-use crate::digest::{self, Digest, Focus, Kind, Source};
+use crate::digest::{self, Focus, Source};
 use crate::known::Known;
 use crate::rewrite::Edit;
-use crate::transcript::{Block, BlockKind, Place, Seal, Unit, UnitKind};
+use crate::transcript::{Block, BlockKind, Exchange, Place, Seal, Unit, UnitKind};
 
 /// A result that shrinks.
 pub(super) struct Shrunk {
@@ -46,28 +46,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     pub(super) fn shrink(&mut self, at: ResultAt, length: Length, before: Tokens) {
         let (Some(block), Some(exchange)) = (self.survey.block(at), self.survey.exchange(at)) else { return };
         let text = block.text();
-        if is_digest(&text, &exchange.tool) {
-            return;
-        }
-        let arguments = exchange.call.as_ref().map(Block::text);
-        let handle = self.keep.handle(&text);
-        // A line has no room for what the task is about.
-        let focus = match length {
-            Length::Budget(_) => self.focus(at.0),
-            Length::Line => Focus::none(),
-        };
-        let source = Source {
-            text: &text,
-            tool: Some(&*exchange.tool).filter(|name| !name.is_empty()),
-            arguments: arguments.as_deref(),
-            kind: None,
-            focus: &focus,
-            handle: handle.as_deref(),
-        };
-        let Digest { text: short, .. } = match length {
-            Length::Budget(budget) => digest::digest(&source, budget),
-            Length::Line => digest::one_line(&source),
-        };
+        let Some(short) = self.shorter(at.0, &text, exchange, length) else { return };
         let after = self.survey.meter.counter.count(&short);
         let now = self.shrunk.get(&at).map_or(before, |s| s.after);
         if short == *text || after >= now {
@@ -75,6 +54,35 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         }
         self.total = self.total - (now - after);
         self.shrunk.insert(at, Shrunk { text: short, before, after });
+    }
+
+    /// A shorter text for a result; nothing for a digest that cannot be made shorter and stay true.
+    fn shorter(&self, unit: usize, text: &str, exchange: &Exchange<'b>, length: Length) -> Option<String> {
+        if digest::is_digest(text, &exchange.tool) {
+            return match length {
+                Length::Budget(_) => None,
+                Length::Line => digest::first_line(text),
+            };
+        }
+        // A line has no room for what the task is about.
+        let focus = match length {
+            Length::Budget(_) => self.focus(unit),
+            Length::Line => Focus::none(),
+        };
+        let arguments = exchange.call.as_ref().map(Block::text);
+        let handle = self.keep.handle(text);
+        let source = Source {
+            text,
+            tool: Some(&*exchange.tool).filter(|name| !name.is_empty()),
+            arguments: arguments.as_deref(),
+            kind: None,
+            focus: &focus,
+            handle: handle.as_deref(),
+        };
+        Some(match length {
+            Length::Budget(budget) => digest::digest(&source, budget).text,
+            Length::Line => digest::one_line(&source).text,
+        })
     }
 
     /// What the task is about as far as this unit is concerned: the newest request, and what was done next.
@@ -235,15 +243,4 @@ fn parts<'u, 'b>(unit: &'u Unit<'b>) -> Vec<(&'u Block<'b>, (What, Option<&'u st
             said.chain(done).collect()
         }
     }
-}
-
-/// Whether a result is a digest already, by its first line: a whole digest names its kind and what it left out, a line
-/// begins with the tool. Tool output that looks like one only misses being shortened.
-fn is_digest(text: &str, tool: &str) -> bool {
-    let first = text.lines().next().unwrap_or_default();
-    let names_kind = Kind::all().any(|kind| first.starts_with(&format!("[{}: ", kind.name())));
-    let is_whole =
-        names_kind && first.ends_with(']') && (first.contains(" left out") || first.contains("; recall "));
-    let is_line = text.len() < 1_000 && first.starts_with(&format!("[{tool}] ")) && first.contains(" → ");
-    is_whole || is_line
 }

@@ -1,0 +1,72 @@
+//! Digests that come by again, in a transcript that was compacted before: recognised by their first line, and made shorter
+//! still where one line is all there is room for.
+
+use super::Kind;
+use super::draft::number;
+
+/// Whether a result is a digest already: a whole one names its kind and what it left out, a line begins with the tool. Tool
+/// output that looks like one only misses being shortened.
+#[must_use]
+pub fn is_digest(text: &str, tool: &str) -> bool {
+    let first = text.lines().next().unwrap_or_default();
+    let is_line = text.len() < 1_000 && first.starts_with(&format!("[{tool}] ")) && first.contains(" → ");
+    is_line || is_whole(first)
+}
+
+fn is_whole(first: &str) -> bool {
+    let names_kind = Kind::all().any(|kind| first.starts_with(&format!("[{}: ", kind.name())));
+    names_kind && first.ends_with(']') && (first.contains(" left out") || first.contains("; recall "))
+}
+
+/// The first line of a whole digest, which then leaves out every line of its source and says so. Nothing for the digest of a
+/// failure, whose error lines are what it is for.
+#[must_use]
+pub fn first_line(text: &str) -> Option<String> {
+    let (first, _) = text.split_once('\n')?;
+    let (before, after) = first.split_once(" left out")?;
+    if !is_whole(first) || first.contains("; failed") {
+        return None;
+    }
+    let (head, _) = before.rsplit_once("; ")?;
+    let size = head.split_once(": ")?.1.split_once(" line")?.0;
+    let lines: usize = size.replace(',', "").parse().ok()?;
+    Some(format!("{head}; {} left out{after}", number(lines)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tokens;
+    use crate::digest::{Focus, Source, digest, one_line};
+
+    fn source<'a>(text: &'a str, focus: &'a Focus) -> Source<'a> {
+        Source { text, tool: Some("bash"), arguments: None, kind: None, focus, handle: Some("h4nd1e") }
+    }
+
+    #[test]
+    fn a_digest_is_known_again_and_its_first_line_leaves_out_everything() {
+        let focus = Focus::none();
+        let text: String =
+            (0..400).fold(String::new(), |text, n| text + &format!("warning: odd value in unit {}\n", n * 7));
+        let whole = digest(&source(&text, &focus), Tokens(80)).text;
+        assert!(is_digest(&whole, "bash"), "{whole}");
+        assert!(is_digest(&one_line(&source(&text, &focus)).text, "bash"));
+        let line = first_line(&whole).unwrap();
+        assert!(line.contains("400 lines") && line.contains("; 400 left out; recall h4nd1e]"), "{line}");
+        assert!(!line.contains('\n') && is_digest(&line, "bash"));
+        assert_eq!(first_line(&line), None, "one line cannot be made shorter");
+    }
+
+    #[test]
+    fn a_failure_keeps_its_lines_and_other_text_is_left_alone() {
+        let failure =
+            "[build: 55 lines; exit 101; failed; 2 error lines; 54 left out]\nerror: could not compile";
+        assert!(is_digest(failure, "bash"));
+        assert_eq!(first_line(failure), None);
+        for text in
+            ["", "[note: 3 lines; 2 left out]\nx", "plain\ntext", "[build: many lines; 4 left out]\nx"]
+        {
+            assert_eq!(first_line(text), None, "{text}");
+        }
+    }
+}
