@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 
+pub(crate) use longhaul_engine::tokens::grouped;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -139,19 +140,6 @@ pub(crate) fn table<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
-/// A number as people read it: 1234567 is 1,234,567.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,12 +148,6 @@ mod tests {
     fn columns_are_aligned_and_lines_have_no_trailing_space() {
         let rows = [["a", "bb", ""], ["ccc", "é", "d"]].map(|row| row.map(str::to_owned));
         assert_eq!(table(&rows), "a    bb\nccc  é   d\n");
-    }
-
-    #[test]
-    fn digits_are_grouped_in_threes() {
-        let numbers = [0, 999, 1_000, 12_345, 1_048_576];
-        assert_eq!(numbers.map(grouped), ["0", "999", "1,000", "12,345", "1,048,576"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::page::{Page, is_wrapper, unnumbered};
 use crate::facts::{Fact, FactKind};
 use crate::lines::{Line, clip};
-use crate::tokens::{Tokens, estimate};
+use crate::tokens::{Tokens, estimate, grouped};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -389,15 +389,7 @@ fn decayed(value: f64, rank: usize) -> f64 {
 
 /// A count as people write it: `12,345`.
 pub(super) fn number(count: usize) -> String {
-    let digits = count.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    grouped(count as u64)
 }
 
 /// A count with its noun, which takes an `s` unless there is one.
