@@ -160,15 +160,10 @@ fn a_second_run_changes_nothing_and_equal_inputs_give_equal_bytes() {
     let first = ready(plan(&policy, &wish(), Dialect::Chat, &body));
     assert_eq!(first.body, ready(plan(&policy, &wish(), Dialect::Chat, &body)).body);
     left(plan(&policy, &wish(), Dialect::Chat, &first.body));
+    // Forced, it goes on below the target once, and then there is nothing left to do.
     let forced = Wish { force: true, ..wish() };
-    let all = ready(plan(&policy, &forced, Dialect::Chat, &body));
-    let again = plan(&policy, &Wish { force: true, ..wish() }, Dialect::Chat, &all.body);
-    if let Plan::Ready(again) = again {
-        assert!(
-            again.report.tokens.after < all.report.tokens.after,
-            "a second pass only ever makes it smaller"
-        );
-    }
+    let below = ready(plan(&policy, &forced, Dialect::Chat, &first.body));
+    left(plan(&policy, &forced, Dialect::Chat, &below.body));
 }
 
 #[test]

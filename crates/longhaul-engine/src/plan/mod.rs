@@ -189,9 +189,12 @@ impl Settled<'_> {
         edits.extend(unbound.iter().map(|(_, block)| draft::remove(block)));
         let gone = gone_messages(draft);
         let is_gone = |message: usize| gone.get(message).copied().unwrap_or(false);
+        let unsummarized = gone.iter().filter(|g| **g).count();
         let restarted = self.ladder.iter().any(|rung| rung.step == Step::Restart);
+        let restart =
+            restarted.then(|| Restart { parent: self.wish.session.clone(), archived_messages: unsummarized });
         if let Some(first) = gone.iter().position(|g| *g) {
-            let text = marker(gone.iter().filter(|g| **g).count(), restarted, self.wish);
+            let text = marker(unsummarized, restart.as_ref());
             edits.extend(seat::put(transcript, first, &is_gone, &text));
         }
         let rewrite = Rewrite::new(transcript, edits)?;
@@ -220,18 +223,13 @@ impl Settled<'_> {
         report.units.digested = changed.collect::<BTreeSet<_>>().len();
         report.units.dropped = draft.dropped.len();
         report.units.kept -= report.units.digested + report.units.dropped;
-        report.unsummarized = gone.iter().filter(|g| **g).count();
+        report.unsummarized = unsummarized;
         report.notes = notes;
         report.ladder = self.ladder;
-        if restarted {
-            let parent = self.wish.session.clone();
-            report.restart = Some(Restart { parent, archived_messages: report.unsummarized });
-        }
+        report.restart = restart;
         Ok(Some(Outcome { rewrite, body, report, originals }))
     }
-}
 
-impl Settled<'_> {
     /// What a person should know: a goal that was missed, reasoning that may be refused.
     fn notes(&self, after: Tokens, floor: Tokens) -> Vec<String> {
         let window = Tokens(self.policy.window as u64);
@@ -270,11 +268,11 @@ fn gone_messages(draft: &Draft<'_, '_, '_>) -> Vec<bool> {
 }
 
 /// What stands in the place of messages that went without a summary.
-fn marker(messages: usize, restarted: bool, wish: &Wish) -> String {
-    let from = match (&wish.session, restarted) {
-        (Some(session), true) => format!(" of session {session}, which is archived,"),
-        (None, true) => " of the session before, which is archived,".to_owned(),
-        _ => String::new(),
+fn marker(messages: usize, restart: Option<&Restart>) -> String {
+    let from = match restart.map(|restart| restart.parent.as_deref()) {
+        Some(Some(session)) => format!(" of session {session}, which is archived,"),
+        Some(None) => " of the session before, which is archived,".to_owned(),
+        None => String::new(),
     };
     let (noun, verb) = if messages == 1 { ("message", "was") } else { ("messages", "were") };
     format!(
