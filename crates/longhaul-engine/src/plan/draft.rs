@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::report::{BlockReport, Fate, What};
+use super::report::{BlockReport, EvidenceReport, Fate, What};
 use super::survey::{FOCUS_BYTES, ResultAt, Survey};
 use super::{Keep, Original};
 use crate::Tokens;
 use crate::digest::{self, Focus, Source};
+use crate::facts::Facts;
 use crate::known::Known;
 use crate::rewrite::Edit;
 use crate::transcript::{Block, BlockKind, Exchange, Place, Seal, Unit, UnitKind};
@@ -16,6 +17,7 @@ pub(super) struct Shrunk {
     text: String,
     before: Tokens,
     after: Tokens,
+    why: &'static str,
 }
 
 /// The decisions so far, and what the request would cost with them.
@@ -53,7 +55,11 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
             return;
         }
         self.total = self.total - (now - after);
-        self.shrunk.insert(at, Shrunk { text: short, before, after });
+        let why = match length {
+            Length::Budget(_) => "a large output before the protected end",
+            Length::Line => "a larger digest would have missed the target",
+        };
+        self.shrunk.insert(at, Shrunk { text: short, before, after, why });
     }
 
     /// A shorter text for a result; nothing for a digest that cannot be made shorter and stay true.
@@ -143,30 +149,30 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     }
 
     /// What became of each block that changed, and the originals where they are kept.
-    pub(super) fn account(
-        &self,
-        known: &mut Known,
-        unbound: &[(usize, &Block<'b>)],
-    ) -> (Vec<BlockReport>, Vec<Original>) {
-        let mut account = Account { rows: Vec::new(), originals: Vec::new() };
+    pub(super) fn account(&self, known: &mut Known, unbound: &[(usize, &Block<'b>)]) -> Account {
+        let mut account = Account::default();
         for (at, shrunk) in self.shrunk.iter().filter(|((unit, ..), _)| !self.dropped.contains(unit)) {
             if let (Some(block), Some(exchange)) = (self.survey.block(*at), self.survey.exchange(*at)) {
-                let tokens = [shrunk.before, shrunk.after];
-                self.enter(&mut account, at.0, block, (What::Result, Some(&exchange.tool)), tokens);
+                let becomes =
+                    Becomes { text: &shrunk.text, tokens: [shrunk.before, shrunk.after], why: shrunk.why };
+                self.enter(&mut account, at.0, block, (What::Result, Some(&exchange.tool)), &becomes);
             }
         }
         for (unit, block) in unbound {
-            let tokens = [self.survey.meter.block(known, block), Tokens::ZERO];
-            self.enter(&mut account, *unit, block, (What::Reasoning, None), tokens);
+            let becomes = Becomes::nothing(
+                self.survey.meter.block(known, block),
+                "bound to what was changed before it",
+            );
+            self.enter(&mut account, *unit, block, (What::Reasoning, None), &becomes);
         }
         for unit in &self.dropped {
             for (block, what) in parts(&self.survey.transcript.units[*unit]) {
-                let tokens = [self.survey.meter.block(known, block), Tokens::ZERO];
-                self.enter(&mut account, *unit, block, what, tokens);
+                let becomes = Becomes::nothing(self.survey.meter.block(known, block), "the window was full");
+                self.enter(&mut account, *unit, block, what, &becomes);
             }
         }
         account.rows.sort_by_key(|row| row.at);
-        (account.rows, account.originals)
+        account
     }
 
     fn enter(
@@ -175,14 +181,18 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         unit: usize,
         block: &Block<'b>,
         (what, tool): (What, Option<&str>),
-        tokens: [Tokens; 2],
+        becomes: &Becomes<'_>,
     ) {
         let text = if block.text.is_some() { block.text() } else { block.raw().into() };
-        let fate = match (tokens[1], self.keep) {
-            (Tokens::ZERO, Keep::Nothing) => Fate::Lost,
-            (Tokens::ZERO, Keep::Originals(_)) => Fate::Recallable,
-            _ => Fate::Digested,
+        let fate = match self.keep {
+            _ if !becomes.text.is_empty() => Fate::Digested,
+            Keep::Nothing => Fate::Lost,
+            Keep::Originals(_) => Fate::Recallable,
         };
+        if block.text.is_some() && what != What::Reasoning {
+            let facts = Facts::of(&text);
+            account.evidence.enter(facts.found.len(), facts.kept_in(becomes.text), self.keep);
+        }
         let (handle, at, tool) =
             (self.keep.handle(&text), self.message_of(unit, block), tool.map(str::to_owned));
         if let Some(handle) = handle.clone() {
@@ -194,7 +204,8 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
                 text: text.into_owned(),
             });
         }
-        account.rows.push(BlockReport { handle, at, what, tool, fate, tokens });
+        let (tokens, why) = (becomes.tokens, becomes.why.to_owned());
+        account.rows.push(BlockReport { handle, at, what, tool, fate, tokens, why });
     }
 
     fn message_of(&self, unit: usize, block: &Block<'b>) -> usize {
@@ -210,9 +221,25 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     }
 }
 
-struct Account {
-    rows: Vec<BlockReport>,
-    originals: Vec<Original>,
+/// What stands in a block's place, and why.
+struct Becomes<'a> {
+    text: &'a str,
+    tokens: [Tokens; 2],
+    why: &'static str,
+}
+
+impl Becomes<'static> {
+    fn nothing(before: Tokens, why: &'static str) -> Self {
+        Self { text: "", tokens: [before, Tokens::ZERO], why }
+    }
+}
+
+/// What became of the blocks that changed.
+#[derive(Default)]
+pub(super) struct Account {
+    pub(super) rows: Vec<BlockReport>,
+    pub(super) originals: Vec<Original>,
+    pub(super) evidence: EvidenceReport,
 }
 
 /// Whether a step still waits for the reply to its results, or for results.

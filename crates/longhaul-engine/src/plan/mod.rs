@@ -14,8 +14,8 @@ mod seat;
 mod survey;
 
 pub use report::{
-    BlockReport, Fate, Pair, Report, Restart, Rung, Step, TokensReport, Trigger, UnitsReport, What,
-    ZoneReport,
+    BlockReport, CheckpointReport, CostReport, EvidenceReport, Fate, Pair, Report, Restart, Rung,
+    StateReport, Step, TokensReport, Trigger, UnitsReport, What, WrittenBy, ZoneReport,
 };
 
 use std::collections::BTreeSet;
@@ -73,6 +73,8 @@ pub struct Wish {
     pub force: bool,
     /// The largest result wanted, instead of the policy's target.
     pub to_tokens: Option<Tokens>,
+    /// A topic that is to be kept before all else.
+    pub focus: Option<String>,
     /// Whether originals are kept.
     pub keep: Keep,
     /// The session's name, recorded where a new one has to begin.
@@ -86,6 +88,16 @@ pub enum Plan {
     Leave(Report),
     /// A rewrite.
     Ready(Outcome),
+}
+
+impl Plan {
+    /// Its account.
+    pub fn report_mut(&mut self) -> &mut Report {
+        match self {
+            Self::Leave(report) => report,
+            Self::Ready(outcome) => &mut outcome.report,
+        }
+    }
 }
 
 /// A settled plan.
@@ -108,7 +120,8 @@ pub fn sacred_zone(
     known: &mut Known,
     transcript: &Transcript<'_>,
 ) -> Result<Plan, Refused> {
-    let survey = Survey::new(Meter::of(&policy.model), known, transcript);
+    let mut survey = Survey::new(Meter::of(&policy.model), known, transcript);
+    survey.about.extend(wish.focus.clone());
     let mut draft = Draft::new(&survey, &wish.keep);
     let trigger = Tokens(policy.sacred.trigger as u64);
     let now = format!(
@@ -207,7 +220,7 @@ impl Settled<'_> {
             return Ok(None);
         }
         let notes = self.notes(after, ladder::floor(draft.survey));
-        let (blocks, originals) = draft.account(known, &unbound);
+        let account = draft.account(known, &unbound);
         let mut report = unchanged(draft, self.wish, Some(self.zone), self.reason);
         let before = draft.survey.total;
         report.changed = true;
@@ -215,8 +228,11 @@ impl Settled<'_> {
         report.tokens.warm = warm(draft, &rewrite);
         report.messages.after = messages;
         report.bytes.after = body.len();
-        report.blocks = blocks;
+        report.blocks = account.rows;
+        report.evidence = account.evidence;
         report.ratio = 1.0 - after.number() as f64 / before.number().max(1) as f64;
+        report.cost.cold_tokens = after - report.tokens.warm;
+        report.state = StateReport::after(0, report.ratio);
         let changed =
             draft.shrunk.keys().map(|(unit, ..)| *unit).chain(unbound.iter().map(|(unit, _)| *unit));
         let changed = changed.filter(|unit| !draft.dropped.contains(unit));
@@ -227,7 +243,7 @@ impl Settled<'_> {
         report.notes = notes;
         report.ladder = self.ladder;
         report.restart = restart;
-        Ok(Some(Outcome { rewrite, body, report, originals }))
+        Ok(Some(Outcome { rewrite, body, report, originals: account.originals }))
     }
 
     /// What a person should know: a goal that was missed, reasoning that may be refused.
@@ -298,6 +314,7 @@ fn unchanged(draft: &Draft<'_, '_, '_>, wish: &Wish, zone: Option<ZoneReport>, r
     let (messages, bytes) = (transcript.message_count(), transcript.body.len());
     Report {
         dialect: transcript.dialect,
+        dialect_sure: transcript.dialect_sure,
         engine: "sacred-zone".to_owned(),
         reason,
         changed: false,
@@ -312,9 +329,14 @@ fn unchanged(draft: &Draft<'_, '_, '_>, wish: &Wish, zone: Option<ZoneReport>, r
         bytes: Pair { before: bytes, after: bytes },
         units: UnitsReport { kept: transcript.units.len(), digested: 0, summarized: 0, dropped: 0 },
         blocks: Vec::new(),
+        evidence: EvidenceReport::default(),
+        checkpoint: None,
         trigger: wish.trigger,
+        focus: wish.focus.clone(),
         ratio: 0.0,
         unsummarized: 0,
+        cost: CostReport::default(),
+        state: StateReport::default(),
         zone,
         ladder: Vec::new(),
         restart: None,
