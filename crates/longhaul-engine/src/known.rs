@@ -5,10 +5,12 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
+use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use crate::tokens::{Counter, Tokens, Vocabulary};
+use crate::values::Lines;
 
 /// The identity of a block's content: a hash of its bytes as they stand in the body.
 ///
@@ -30,6 +32,7 @@ impl ContentKey {
 #[derive(Debug, Clone)]
 pub struct Known {
     counts: Generations<(ContentKey, Vocabulary), Tokens>,
+    lines: Generations<ContentKey, Arc<Lines>>,
 }
 
 impl Known {
@@ -37,7 +40,7 @@ impl Known {
     /// generations; a body with more blocks than this is counted again each time.
     #[must_use]
     pub fn with_room(facts: usize) -> Self {
-        Self { counts: Generations::with_room(facts) }
+        Self { counts: Generations::with_room(facts), lines: Generations::with_room(facts) }
     }
 
     /// The tokens of a block, counted now only if they were not before; `text` is called only then. The factor is
@@ -52,10 +55,16 @@ impl Known {
         counter.factor.times(self.counts.value((key, counter.vocabulary), count))
     }
 
+    /// The lines of a block with their values, read now only if they were not before.
+    pub fn lines<T: AsRef<str>>(&mut self, key: ContentKey, text: impl FnOnce() -> T) -> Arc<Lines> {
+        self.lines.value(key, || Arc::new(Lines::of(text().as_ref())))
+    }
+
     /// Starts a new generation: what was not asked for since the last but one call is forgotten. It also happens by
     /// itself whenever a generation is full.
     pub fn turn(&mut self) {
         self.counts.turn();
+        self.lines.turn();
     }
 
     /// How many facts are held.
@@ -88,20 +97,20 @@ struct Generations<K, V> {
     old: Map<K, V>,
 }
 
-impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
+impl<K: Copy + Eq + Hash, V: Clone> Generations<K, V> {
     fn with_room(room: usize) -> Self {
         Self { room: room.max(1), young: Map::default(), old: Map::default() }
     }
 
     fn value(&mut self, key: K, compute: impl FnOnce() -> V) -> V {
-        if let Some(&value) = self.young.get(&key) {
-            return value;
+        if let Some(value) = self.young.get(&key) {
+            return value.clone();
         }
         let value = self.old.remove(&key).unwrap_or_else(compute);
         if self.young.len() >= self.room {
             self.turn();
         }
-        self.young.insert(key, value);
+        self.young.insert(key, value.clone());
         value
     }
 

@@ -3,6 +3,7 @@
 
 use super::Kind;
 use super::draft::number;
+use super::excerpt::is_excerpt;
 
 /// Whether a result is a digest already: a whole one names its kind and what it left out, a line begins with the tool. Tool
 /// output that looks like one only misses being shortened.
@@ -10,7 +11,7 @@ use super::draft::number;
 pub fn is_digest(text: &str, tool: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
     let is_line = text.len() < 1_000 && first.starts_with(&format!("[{tool}] ")) && first.contains(" → ");
-    is_line || is_whole(first)
+    is_line || is_whole(first) || is_excerpt(first, tool)
 }
 
 fn is_whole(first: &str) -> bool {

@@ -13,6 +13,7 @@
 
 mod again;
 mod draft;
+mod excerpt;
 mod focus;
 mod kind;
 mod kinds;
@@ -31,6 +32,7 @@ use page::Page;
 use tools::Call;
 
 pub use again::{first_line, is_digest};
+pub use excerpt::excerpt;
 pub use focus::Focus;
 pub use kind::Kind;
 pub use one_line::one_line;
