@@ -63,7 +63,7 @@ mod tests {
 
     fn source<'a>(text: &'a str, focus: &'a Focus) -> Source<'a> {
         let arguments = Some(r#"{"command":"make"}"#);
-        Source { text, tool: Some("bash"), arguments, kind: None, focus, handle: None }
+        Source { text, tool: Some("bash"), arguments, kind: None, failed: None, focus, handle: None }
     }
 
     #[test]
