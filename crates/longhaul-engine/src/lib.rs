@@ -17,9 +17,12 @@
 //!
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
+pub mod action;
 pub mod check;
+pub mod checkpoint;
 pub mod dialect;
 pub mod digest;
+pub mod evidence;
 pub mod facts;
 pub mod json;
 pub mod known;
