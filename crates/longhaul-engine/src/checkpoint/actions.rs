@@ -4,11 +4,16 @@
 //! them further, which happens to the oldest first when room is short. Counts are of actions, so that folding twice stays true.
 
 use crate::action::{Action, Outcome, Verb};
+use crate::tokens::estimate;
 
 /// Names of files that a folded line still gives.
 const NAMED: usize = 4;
+/// The verb of a line that sums up several verbs.
+const SUM: &str = "DO";
+/// Between the tally of a repeated action and its last outcome.
+const LAST: &str = ", the last time ";
 /// Characters of a target that a line shows.
-const TARGET: usize = 120;
+pub(super) const TARGET: usize = 120;
 
 /// One action, or several that read as one.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +31,8 @@ pub(super) struct Line {
     tools: Vec<String>,
     /// The text as it was written before, while nothing was folded into it.
     written: Option<String>,
+    /// Whether it stays a line of its own.
+    pub(super) kept: bool,
 }
 
 /// How many actions of a line came out how.
@@ -90,6 +97,7 @@ impl Line {
             last: outcome_words(action, error),
             tools: vec![clip_line(&action.tool, 40)],
             written: None,
+            kept: false,
         }
     }
 
@@ -105,6 +113,7 @@ impl Line {
             last: outcome.to_owned(),
             tools: Vec::new(),
             written: None,
+            kept: false,
         }
     }
 
@@ -128,6 +137,7 @@ impl Line {
             last: outcome.to_owned(),
             tools,
             written: Some(text.to_owned()),
+            kept: false,
         }
     }
 
@@ -143,11 +153,11 @@ impl Line {
                 if count == 1 {
                     (target.to_owned(), self.last.clone())
                 } else {
-                    let outcome = format!("{}, the last one: {}", self.tally.words(), self.last);
-                    (format!("{target} {count}×"), outcome)
+                    (format!("{target} {count}×"), self.again())
                 }
             }
             (_, Some(under)) if under.is_empty() => (format!("{count}×"), self.tally.words()),
+            (_, Some(verbs)) if self.verb == SUM => (format!("{count}× {verbs}"), self.tally.words()),
             (_, Some(under)) => (format!("{count}× under {under}"), self.tally.words()),
             (targets, None) => (many(&self.verb, targets), self.tally.words()),
         };
@@ -156,11 +166,18 @@ impl Line {
         format!("{}{target} — {outcome} [tool: {tools}]", self.verb)
     }
 
+    /// How the same thing came out over and over.
+    fn again(&self) -> String {
+        let all = self.tally.words();
+        if all.strip_prefix("all ") == Some(&self.last) { all } else { format!("{all}{LAST}{}", self.last) }
+    }
+
     fn joins(&self, next: &Self, fold: Fold) -> bool {
         let looking = ["READ", "SEARCH", "LIST", "FETCH", "BROWSE", "NOTE"].contains(&self.verb.as_str());
         let same_way = (self.tally.failed == 0) == (next.tally.failed == 0);
         self.verb == next.verb
             && self.tools == next.tools
+            && self.kept == next.kept
             && !["FINISH", "CANCEL"].contains(&self.verb.as_str())
             && (self.targets.len() == 1 && self.targets == next.targets
                 || same_way && (looking || fold == Fold::Alike))
@@ -177,6 +194,10 @@ impl Line {
                 self.tools.push(tool);
             }
         }
+        if self.verb == SUM && next.verb == SUM {
+            self.under = Some(in_verbs(self.by_verb().into_iter().chain(next.by_verb())));
+            return;
+        }
         if self.under.is_some() || next.under.is_some() {
             let folders = self.under.take().into_iter().chain(next.under);
             let targets = std::mem::take(&mut self.targets).into_iter().chain(next.targets);
@@ -189,6 +210,16 @@ impl Line {
                 self.targets.push(target);
             }
         }
+    }
+
+    /// How many actions there are of each verb.
+    fn by_verb(&self) -> Vec<(String, u32)> {
+        let verbs = self.under.as_deref().filter(|_| self.verb == SUM);
+        let Some(verbs) = verbs else { return vec![(self.verb.clone(), self.tally.total())] };
+        let parts = verbs.trim_matches(['(', ')']).split(", ").filter_map(|part| part.rsplit_once(' '));
+        parts
+            .filter_map(|(verb, times)| Some((verb.to_owned(), times.strip_suffix('×')?.parse().ok()?)))
+            .collect()
     }
 
     /// Gives up the single targets for the folder they share.
@@ -205,53 +236,45 @@ pub(super) fn fold_runs(lines: Vec<Line>) -> Vec<Line> {
     fold_neighbours(lines, Fold::Looking)
 }
 
-/// Folds lines, those of the checkpoint before first, until they cost no more than `room`; `cost` counts a text. Lines that
-/// `keep` names are folded last.
-pub(super) fn fit(
-    mut lines: Vec<Line>,
-    room: u64,
-    keep: &dyn Fn(&str) -> bool,
-    cost: &dyn Fn(&str) -> u64,
-) -> Vec<Line> {
-    let total = |lines: &[Line]| lines.iter().map(|line| cost(&line.text()) + 3).sum::<u64>();
-    if total(&lines) <= room {
-        return lines;
-    }
-    let old = |lines: &[Line]| lines.iter().filter(|line| line.number.is_some()).count();
-    let steps: [&dyn Fn(Vec<Line>) -> Vec<Line>; 7] = [
-        &|lines| {
-            let until = old(&lines) / 2;
-            by_verb(lines, until, keep)
-        },
-        &|lines| {
-            let until = old(&lines);
-            by_verb(lines, until, keep)
-        },
-        &|lines| fold_neighbours(lines, Fold::Alike),
-        &|lines| {
-            let until = lines.len() / 2;
-            by_verb(lines, until, keep)
-        },
-        &|lines| {
-            let until = lines.len() * 4 / 5;
-            by_verb(lines, until, keep)
-        },
-        &|lines| {
-            let until = lines.len();
-            by_verb(lines, until, keep)
-        },
-        &|lines| {
-            let until = lines.len();
-            by_verb(lines, until, &|_| false)
-        },
+/// Folds lines, those of the checkpoint before first, until they cost no more than `room`. Lines that are kept cost nothing
+/// here and stay.
+pub(super) fn fit(mut lines: Vec<Line>, room: u64) -> Vec<Line> {
+    let old = lines.iter().filter(|line| line.number.is_some()).count();
+    let steps = [
+        Step::ByVerb { old: 0.5, all: 0.0 },
+        Step::ByVerb { old: 1.0, all: 0.0 },
+        Step::Neighbours,
+        Step::ByVerb { old: 1.0, all: 0.5 },
+        Step::ByVerb { old: 1.0, all: 0.8 },
+        Step::ByVerb { old: 1.0, all: 1.0 },
     ];
     for step in steps {
-        lines = step(lines);
-        if total(&lines) <= room {
+        if tokens(&lines) <= room {
             return lines;
         }
+        lines = match step {
+            Step::Neighbours => fold_neighbours(lines, Fold::Alike),
+            Step::ByVerb { old: part, all } => {
+                let of_old = (old.min(lines.len()) as f64 * part) as usize;
+                let until = of_old.max((lines.len() as f64 * all) as usize);
+                by_verb(lines, until)
+            }
+        };
     }
-    in_one(lines)
+    if tokens(&lines) <= room { lines } else { in_one(lines) }
+}
+
+/// One way to fewer lines.
+enum Step {
+    /// Neighbours with one verb become one.
+    Neighbours,
+    /// The first lines become one for each verb: this part of the old ones, or this part of all.
+    ByVerb { old: f64, all: f64 },
+}
+
+/// About what the lines cost, with their numbers.
+fn tokens(lines: &[Line]) -> u64 {
+    lines.iter().filter(|line| !line.kept).map(|line| estimate(&line.text()).number() + 3).sum()
 }
 
 fn fold_neighbours(lines: Vec<Line>, fold: Fold) -> Vec<Line> {
@@ -268,17 +291,12 @@ fn fold_neighbours(lines: Vec<Line>, fold: Fold) -> Vec<Line> {
 }
 
 /// Folds the first so many lines into one for each verb, where the last of them was.
-fn by_verb(lines: Vec<Line>, until: usize, keep: &dyn Fn(&str) -> bool) -> Vec<Line> {
+fn by_verb(lines: Vec<Line>, until: usize) -> Vec<Line> {
     let mut folded: Vec<Line> = Vec::new();
     for (index, line) in lines.into_iter().enumerate() {
-        if index >= until || keep(&line.text()) {
-            folded.push(line);
-            continue;
-        }
-        let same = |old: &Line| {
-            old.verb == line.verb && !keep(&old.text()) && old.number.is_some() == line.number.is_some()
-        };
-        match folded.iter().position(same) {
+        let is_old = line.number.is_some();
+        let same = |old: &Line| old.verb == line.verb && !old.kept && old.number.is_some() == is_old;
+        match folded.iter().position(same).filter(|_| index < until && !line.kept) {
             Some(at) => {
                 let mut first = folded.remove(at);
                 first.join(line);
@@ -291,23 +309,35 @@ fn by_verb(lines: Vec<Line>, until: usize, keep: &dyn Fn(&str) -> bool) -> Vec<L
     folded
 }
 
-/// Everything in one line.
+/// `(RUN 4×, READ 12×)`.
+fn in_verbs(counts: impl Iterator<Item = (String, u32)>) -> String {
+    let mut verbs: Vec<(String, u32)> = Vec::new();
+    for (verb, times) in counts {
+        match verbs.iter_mut().find(|(known, _)| *known == verb) {
+            Some((_, sum)) => *sum += times,
+            None => verbs.push((verb, times)),
+        }
+    }
+    let verbs: Vec<String> = verbs.iter().map(|(verb, times)| format!("{verb} {times}×")).collect();
+    format!("({})", verbs.join(", "))
+}
+
+/// Everything but what is kept in one line.
 fn in_one(lines: Vec<Line>) -> Vec<Line> {
+    let (kept, lines): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(|line| line.kept);
+    let verbs = in_verbs(lines.iter().flat_map(Line::by_verb));
     let folded = lines.into_iter().reduce(|mut all, line| {
         all.join(line);
         all
     });
-    folded
-        .map(|mut all| {
-            if all.written.is_none() {
-                "DO".clone_into(&mut all.verb);
-                all.under = Some(String::new());
-                all.tools.truncate(3);
-            }
-            all
-        })
-        .into_iter()
-        .collect()
+    let Some(mut all) = folded else { return kept };
+    if all.written.is_none() {
+        SUM.clone_into(&mut all.verb);
+        all.targets.clear();
+        all.under = Some(verbs);
+        all.tools.truncate(NAMED);
+    }
+    std::iter::once(all).chain(kept).collect()
 }
 
 fn verb(verb: Verb) -> &'static str {
@@ -386,6 +416,9 @@ fn common_folder(paths: &[String]) -> String {
 /// How many actions a written target stands for, the target if it is one, the folder if it is many.
 fn read_target(target: &str) -> (u32, Vec<String>, Option<String>) {
     let folder = |rest: &str| {
+        if rest.starts_with('(') {
+            return rest.to_owned();
+        }
         let under = rest.split_once("under ").map_or("", |(_, under)| under);
         under.split(" (").next().unwrap_or_default().to_owned()
     };
@@ -411,7 +444,7 @@ fn read_target(target: &str) -> (u32, Vec<String>, Option<String>) {
 /// The tally behind words of ours.
 fn read_tally(outcome: &str, count: u32) -> Tally {
     let mut tally = Tally::default();
-    let counts = outcome.split(", the last one: ").next().unwrap_or(outcome);
+    let counts = outcome.split(LAST).next().unwrap_or(outcome);
     for part in counts.split(", ") {
         let (number, word) = part.split_once(' ').unwrap_or_default();
         let Ok(number) = number.parse::<u32>() else { break };
