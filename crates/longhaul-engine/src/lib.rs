@@ -9,6 +9,7 @@
 //! - [`wire`] reads a body of any of three [`dialect`]s into a [`Transcript`]: units with the spans of their bytes. It uses
 //!   [`json`], which knows where values are and how strings are written.
 //! - [`meter`] counts it for one of the [`models`], with the tokenizers of [`tokens`]; [`known`] remembers what was counted.
+//! - [`action`] says what each tool call did: the verb, the target, the files, the outcome.
 //! - [`policy`] turns a configuration into the numbers that hold for the model.
 //! - [`plan`] decides what shrinks and what goes. [`digest`] makes one tool output short and keeps its [`facts`]; it reads text
 //!   by [`lines`] and JSON by its [`shape`]. What is kept elsewhere passes [`redact`] first.
@@ -35,6 +36,7 @@ pub mod redact;
 pub mod rewrite;
 pub mod shape;
 pub mod tokens;
+mod tools;
 pub mod transcript;
 pub mod wire;
 

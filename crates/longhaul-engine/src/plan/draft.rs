@@ -76,6 +76,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
             tool: Some(&*exchange.tool).filter(|name| !name.is_empty()),
             arguments: arguments.as_deref(),
             kind: None,
+            failed: exchange.failed,
             focus: &focus,
             handle: handle.as_deref(),
         };
