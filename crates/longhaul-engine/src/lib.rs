@@ -20,8 +20,10 @@
 
 pub mod action;
 pub mod check;
+pub mod checkpoint;
 pub mod dialect;
 pub mod digest;
+pub mod evidence;
 pub mod facts;
 pub mod json;
 pub mod known;
