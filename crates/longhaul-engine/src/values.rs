@@ -94,6 +94,11 @@ impl Lines {
         self.lines.len()
     }
 
+    /// The bytes that it takes.
+    pub(crate) fn size(&self) -> usize {
+        size_of_val(&*self.lines) + size_of_val(&*self.values)
+    }
+
     /// Whether all lines are blank.
     #[must_use]
     pub fn is_empty(&self) -> bool {
