@@ -289,6 +289,14 @@ pub(crate) enum Reader {
 const NOTE_GLANCE: usize = 4_000;
 
 impl Evidence {
+    /// What an exchange of a unit did.
+    #[must_use]
+    pub fn action(&self, unit: usize, exchange: usize) -> Option<&Action> {
+        let first = self.deeds.partition_point(|deed| deed.unit < unit);
+        let of_unit = self.deeds[first..].iter().take_while(|deed| deed.unit == unit);
+        of_unit.into_iter().find(|deed| deed.exchange == exchange).map(|deed| &*deed.action)
+    }
+
     /// Gathers the evidence of all units.
     #[must_use]
     pub fn of(known: &mut Known, transcript: &Transcript<'_>) -> Self {
