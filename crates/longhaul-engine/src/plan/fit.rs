@@ -144,7 +144,8 @@ impl Fitting<'_, '_, '_, '_> {
         let sections = self.fold(Vec::new(), self.sections);
         let also: Vec<&str> = sections.iter().map(|folding| folding.placed.text.as_str()).collect();
         let topic = self.work.topic();
-        let quotable: BTreeSet<BlockAt> = draft.changed.keys().copied().filter(|at| is_result(survey, *at)).collect();
+        let quotable: BTreeSet<BlockAt> =
+            draft.changed.keys().copied().filter(|at| is_result(survey, *at)).collect();
         let stand = |at: BlockAt| match draft.changed.contains_key(&at) {
             _ if self.gone.contains(&at.unit) || quotable.contains(&at) => Stand::Goes,
             true => Stand::Ignored,
