@@ -69,16 +69,19 @@ pub(super) fn shared(a: &[u64], b: &[u64]) -> usize {
 
 /// Words of requests that say nothing of what they are about.
 const COMMON: [&str; 64] = [
-    "about", "actually", "after", "again", "also", "always", "another", "anymore", "because", "been", "before", "cancel",
-    "could", "does", "doing", "done", "don't", "each", "else", "every", "first", "forget", "from", "have", "here",
-    "instead", "into", "just", "keep", "later", "like", "longer", "make", "mind", "more", "much", "must", "need", "never",
-    "only", "other", "please", "really", "should", "some", "stop", "still", "than", "that", "them", "then", "there",
-    "these", "they", "this", "thing", "thought", "want", "well", "what", "when", "with", "would", "your",
+    "about", "actually", "after", "again", "also", "always", "another", "anymore", "because", "been",
+    "before", "cancel", "could", "does", "doing", "done", "don't", "each", "else", "every", "first",
+    "forget", "from", "have", "here", "instead", "into", "just", "keep", "later", "like", "longer", "make",
+    "mind", "more", "much", "must", "need", "never", "only", "other", "please", "really", "should", "some",
+    "stop", "still", "than", "that", "them", "then", "there", "these", "they", "this", "thing", "thought",
+    "want", "well", "what", "when", "with", "would", "your",
 ];
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let joins = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-' | ':');
-    text.split(move |c: char| !joins(c)).map(|word| word.trim_matches(['.', '-', '/', ':'])).filter(|word| !word.is_empty())
+    text.split(move |c: char| !joins(c))
+        .map(|word| word.trim_matches(['.', '-', '/', ':']))
+        .filter(|word| !word.is_empty())
 }
 
 /// Whether a word is written as no word of a language is: a path, a file, an identifier.

@@ -41,14 +41,23 @@ pub(super) enum List {
     AsksForDeed,
     Wish,
     Imperative,
+    Contrast,
+    Conditional,
+    Thanking,
+    Undo,
+    OwnPlan,
     NotDone,
     Choice,
     Finding,
+    NotFinding,
     Reason,
     Next,
     Doing,
     Done,
+    HaveDone,
+    DoneAnywhere,
     Blocked,
+    AsksInput,
     Offer,
 }
 
@@ -145,8 +154,9 @@ impl Marks {
 }
 
 /// Read once; a test holds that the file is well formed.
-pub(super) static TABLE: LazyLock<Table> =
-    LazyLock::new(|| toml::from_str(include_str!("phrases.toml")).map_or_else(|_| Table::empty(), Table::new));
+pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    toml::from_str(include_str!("phrases.toml")).map_or_else(|_| Table::empty(), Table::new)
+});
 
 impl Table {
     fn empty() -> Self {
@@ -224,6 +234,21 @@ impl Table {
         Some(first.start..first.end)
     }
 
+    /// A sentence without the phrases of these lists.
+    pub(super) fn without(&self, lists: &[List], sentence: &str) -> String {
+        let mask = lists.iter().fold(0, |mask, list| mask | list.bit());
+        let mut cut: Vec<Hit> = self.hits(sentence).into_iter().filter(|hit| hit.lists & mask != 0).collect();
+        cut.sort_by_key(|hit| hit.start);
+        let mut rest = String::new();
+        let mut from = 0;
+        for hit in cut {
+            rest.push_str(sentence.get(from..hit.start).unwrap_or_default());
+            from = from.max(hit.end);
+        }
+        rest.push_str(&sentence[from..]);
+        rest
+    }
+
     fn hits(&self, sentence: &str) -> Vec<Hit> {
         let Some(finder) = &self.finder else { return Vec::new() };
         let quoted = quoted(sentence);
@@ -275,8 +300,12 @@ fn covers(sentence: &str, hits: &[Hit]) -> bool {
     let mut at = 0;
     let mut any = false;
     while let Some(word) = sentence[at..].find(|c: char| c.is_alphanumeric()).map(|more| at + more) {
-        let here = hits.iter().filter(|hit| hit.start == word && hit.lists & (acknowledgement | List::Filler.bit()) != 0);
-        let Some(hit) = here.max_by_key(|hit| (hit.end, hit.lists & acknowledgement != 0)) else { return false };
+        let here = hits
+            .iter()
+            .filter(|hit| hit.start == word && hit.lists & (acknowledgement | List::Filler.bit()) != 0);
+        let Some(hit) = here.max_by_key(|hit| (hit.end, hit.lists & acknowledgement != 0)) else {
+            return false;
+        };
         any |= hit.lists & acknowledgement != 0;
         at = hit.end;
     }
