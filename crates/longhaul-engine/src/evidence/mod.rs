@@ -288,6 +288,9 @@ pub(crate) enum Reader {
 /// How much of a note is looked at.
 const NOTE_GLANCE: usize = 4_000;
 
+/// A decision that is among so many newest is not said again.
+const RECENT: usize = 32;
+
 impl Evidence {
     /// What an exchange of a unit did.
     #[must_use]
@@ -412,6 +415,9 @@ impl Gathered {
 
     fn told(&mut self, unit: usize, reading: &Arc<Reading>, told: &Told, ends_turn: bool) {
         for (at, made) in told.decisions.iter().enumerate() {
+            if self.evidence.decisions.iter().rev().take(RECENT).any(|other| other.text == made.text) {
+                continue;
+            }
             let (text, reason) = (made.text.clone(), made.reason.clone());
             self.evidence.decisions.push(Decision { unit, text, reason, uses: Uses::default() });
             self.decision_names.push((Arc::clone(reading), at));
