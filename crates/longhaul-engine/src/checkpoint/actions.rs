@@ -188,10 +188,10 @@ impl Line {
         self.written = None;
         self.number = self.number.max(next.number);
         self.tally.add(next.tally);
-        self.last = next.last;
-        for tool in next.tools {
-            if !self.tools.contains(&tool) {
-                self.tools.push(tool);
+        self.last.clone_from(&next.last);
+        for tool in &next.tools {
+            if !self.tools.contains(tool) {
+                self.tools.push(tool.clone());
             }
         }
         if self.verb == SUM && next.verb == SUM {

@@ -35,7 +35,8 @@ fn each_case_reads_as_written_down() {
 fn checkpoint_of(given: &str) -> String {
     let field = |name: &str| given.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
     let (_, rest) = given.split_once("== evidence\n").unwrap();
-    let (told, before) = rest.split_once("== before\n").map_or((rest, None), |(told, before)| (told, Some(before)));
+    let (told, before) =
+        rest.split_once("== before\n").map_or((rest, None), |(told, before)| (told, Some(before)));
     let before = before.map(|text| Checkpoint::parse(text.trim_end()).unwrap());
     let told = notation::read(told);
     let kept_from = field("kept from").map_or(usize::MAX, |unit| unit.parse().unwrap());
