@@ -125,7 +125,9 @@ impl<'d> Fill<'d> {
             budget,
             opened: vec![empty == EmptySections::Said; Section::ALL.len()],
         };
-        pieces.into_iter().for_each(|piece| fill.add(piece));
+        for piece in pieces {
+            fill.add(piece);
+        }
         fill
     }
 
@@ -136,8 +138,7 @@ impl<'d> Fill<'d> {
         });
         let verbatim = [Section::ActiveTask, Section::Constraints, Section::PendingUserAsks].map(Place::List);
         if self.topic.is_some() && !on_topic && !verbatim.contains(&piece.place) {
-            let line = piece.text.as_str().lines().next().unwrap_or_default();
-            piece.text = Redacted::from_store(clip(line, OFF_TOPIC));
+            piece.text = Redacted::from_store(actions::clip_line(piece.text.as_str(), OFF_TOPIC));
         }
         self.pieces.push(Weighed { piece, on_topic, cost: None, taken: false });
     }
@@ -221,7 +222,9 @@ impl<'d> Fill<'d> {
         let room = self.room();
         let mut part = room.min(ROOMY) / 2 + room.saturating_sub(ROOMY) / 10;
         if let Some(topic) = &self.topic {
-            lines.iter_mut().for_each(|line| line.kept = topic.is_in(&line.text()));
+            for line in &mut lines {
+                line.kept = topic.is_in(&line.text());
+            }
             part /= 4;
         }
         let mut number = lines.iter().filter_map(|line| line.number).max().unwrap_or(0);
@@ -238,7 +241,9 @@ impl<'d> Fill<'d> {
     fn add_quotes(&mut self, sources: Vec<Redacted>, pieces: Vec<Piece>) {
         self.opened.resize(Section::ALL.len() + sources.len(), false);
         self.sources = sources;
-        pieces.into_iter().for_each(|piece| self.add(piece));
+        for piece in pieces {
+            self.add(piece);
+        }
     }
 
     /// Takes pieces by value per token while there is room, the newest first among equals.

@@ -313,7 +313,11 @@ impl<'d> Gather<'d> {
             }
         }
         new.extend(std::mem::take(&mut self.ended).into_iter().map(|line| (0, line)));
-        for request in evidence.requests.iter().filter(|request| self.folded(request.unit)) {
+        for (index, request) in evidence.requests.iter().enumerate() {
+            // What became of the first request of all is told under Goal.
+            if !self.folded(request.unit) || index == 0 && self.before.is_empty(Section::Goal) {
+                continue;
+            }
             let (verb, outcome) = match request.state {
                 RequestState::Open => continue,
                 RequestState::Done => ("FINISH", "done"),

@@ -12,7 +12,7 @@ use crate::notation::{self, Told};
 
 pub(crate) const COUNTER: Counter = Counter::exact(Vocabulary::O200kBase);
 
-pub(crate) fn draft<'d>(told: &'d Told, budget: u64) -> Draft<'d> {
+pub(crate) fn draft(told: &Told, budget: u64) -> Draft<'_> {
     Draft {
         evidence: &told.evidence,
         folded: &|_| true,
@@ -92,10 +92,10 @@ fn the_smallest_is_the_marker_and_the_task() {
 
 #[test]
 fn a_long_task_is_clipped_so_that_it_shows_and_only_where_it_must_be() {
-    let words: String = (0..600).map(|n| format!("word{n} ")).collect();
+    let words: String = (0..600).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
     let told = notation::read(&format!("0 ask open: Start {words} finish.\n0 rule: Be brief.\n"));
     let long = draft(&told, 5_000);
-    assert!(render(&Checkpoint::build(&long, &mut redactor()), &long).contains(words.trim()));
+    assert!(render(&Checkpoint::build(&long, &mut redactor()), &long).contains(&words));
     let short = draft(&told, 500);
     let text = render(&Checkpoint::build(&short, &mut redactor()), &short);
     assert!(text.contains("characters left out"), "{text}");
