@@ -39,6 +39,17 @@ fn is_replaceable(file: &Path) -> bool {
     fs::metadata(file).map_or(true, |there| there.is_file())
 }
 
+/// Makes a directory, and those that it is in, if it is not there.
+pub(crate) fn make_directory(directory: &Path) -> Result<(), Failure> {
+    let shown = directory.display();
+    fs::create_dir_all(directory).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+            Failure::Wrong(format!("{shown} is or goes through a file; name a directory"))
+        }
+        _ => Failure::World(format!("cannot make {shown}: {error}")),
+    })
+}
+
 fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
     let shown = file.display();
     match error.kind() {

@@ -67,6 +67,10 @@ fn several_bodies_go_to_a_directory_under_their_names() {
         "below the trigger it is the same"
     );
     assert_eq!(read(&folder, "log.jsonl").lines().count(), 3, "what changed nothing is no compaction");
+    let wordy = compress(&folder, &["a.json", "b.json", "--preview", "--summarizer", "auto"], "");
+    let note = "no model is configured for summaries; our own code writes them";
+    let said: Vec<&str> = wordy.err.lines().filter(|line| line.contains(note)).collect();
+    assert_eq!(said, [format!("longhaul: a.json: {note}"), format!("longhaul: 2 of them: {note}")]);
     let preview = compress(&folder, &["a.json", "b.json", "--preview", "--json", "--quiet"], "");
     assert_eq!((preview.code, preview.err.as_str(), reports(&preview.out).len()), (0, "", 2));
 }
@@ -93,7 +97,7 @@ fn places_that_would_be_written_over_are_refused() {
     for file in ["a.json", "b.json", "more/a.json"] {
         folder.file(file, session(file, 2));
     }
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["a.json", "more/a.json", "--out-dir", "out"], "a.json and more/a.json would be the same file"),
         (&["a.json", "a.json", "--out-dir", "out"], "a.json and a.json would be the same file"),
         (&["a.json", "b.json", "--out-dir", "."], "--out-dir would write over a.json"),
@@ -103,6 +107,7 @@ fn places_that_would_be_written_over_are_refused() {
         (&["a.json", "-", "--out-dir", "out"], "standard input has no name"),
         (&["a.json", "b.json", "--jsonl", "--preview"], "--jsonl takes one BODY"),
         (&["a.json", "--out-dir", "out", "--report", "out/a.json"], "--report and a.json"),
+        (&["a.json", "b.json", "--out-dir", "more/a.json"], "more/a.json is or goes through a file"),
         (&["-", "--config", "-"], "standard input cannot be both"),
     ];
     fs::create_dir(folder.0.join("out")).unwrap();
@@ -180,6 +185,9 @@ fn the_differences_say_by_message_what_went_and_why() {
         assert_eq!(words[..3], [&block["at"].to_string(), "result", "read_log"]);
         assert!(line.ends_with(&format!("digested: {}", block["why"].as_str().unwrap())), "{line}");
     }
+    let both = compress(&folder, &["a.json", "--preview", "--diff", "--json", "--quiet"], "");
+    assert_eq!(both.err, preview.out, "beside a report for programs, too");
+    against("compress.json", &both.out);
     let body = compress(&folder, &["a.json", "--diff", "--quiet"], "");
     assert!(body.out.starts_with('{') && body.err == preview.out, "beside a body they go to standard error");
     let file = compress(&folder, &["a.json", "--preview", "--diff", "-o", "diff.txt"], "");

@@ -24,8 +24,7 @@ type Stop = Result<(), Failure>;
 pub(super) fn files(call: &Call<'_>) -> Result<ExitCode, Failure> {
     let args = call.args;
     if let Some(directory) = args.out_dir.as_deref().filter(|_| !args.preview) {
-        std::fs::create_dir_all(directory)
-            .map_err(|error| Failure::World(format!("cannot make {}: {error}", directory.display())))?;
+        output::make_directory(directory)?;
     }
     let mut outputs = Outputs::open(call, Layout::Line)?;
     let mut tally = Tally::new(call, Some(args.bodies.len()));
@@ -134,8 +133,8 @@ fn finish(stopped: ControlFlow<Stop>, tally: Tally<'_>, outputs: Outputs<'_>) ->
     Ok(tally.close())
 }
 
-/// So many different notes are said; the reports have them all.
-const MOST_NOTES: usize = 10;
+/// So many different notes are remembered, so that one that holds for many bodies is said once.
+const MOST_NOTES: usize = 1_000;
 
 /// The sums over all bodies, and what is said about each as it comes.
 struct Tally<'a> {
@@ -163,19 +162,33 @@ impl<'a> Tally<'a> {
         self.changed += usize::from(report.changed);
         self.before += report.tokens.before;
         self.after += report.tokens.after;
-        for note in &report.notes {
-            *self.notes.entry(note.clone()).or_default() += 1;
-        }
+        let new_notes: Vec<&String> = report.notes.iter().filter(|note| self.is_new(note)).collect();
         let mut told = Ok(());
         self.progress.aside(|| {
             if !self.call.args.quiet {
+                let (body, verdict) = (&done.answer.body, show::verdict(report));
                 let why = if report.changed { String::new() } else { format!(": {}", report.reason) };
-                output::say(&format!("{}: {}{why}", done.answer.body, show::verdict(report)));
+                output::say(&format!("{body}: {verdict}{why}"));
+                for note in new_notes {
+                    output::say(&format!("{body}: {note}"));
+                }
             }
             told = outputs.tell(done);
         });
         self.progress.step();
         told
+    }
+
+    /// Counts a note. One that came before is said at the end, with how often.
+    fn is_new(&mut self, note: &str) -> bool {
+        if let Some(times) = self.notes.get_mut(note) {
+            *times += 1;
+            return false;
+        }
+        if self.notes.len() < MOST_NOTES {
+            self.notes.insert(note.to_owned(), 1);
+        }
+        true
     }
 
     fn fail(&mut self, failure: &Failure) {
@@ -195,12 +208,8 @@ impl<'a> Tally<'a> {
             output::say(&format!(
                 "{bodies} bodies, {changed} compacted, {failed} failed: {before} → {after} tokens ({saved:.0} % smaller)"
             ));
-            for (note, times) in notes.iter().take(MOST_NOTES) {
-                output::say(&format!("{note} ({times} of {bodies} bodies)"));
-            }
-            if notes.len() > MOST_NOTES {
-                let more = notes.len() - MOST_NOTES;
-                output::say(&format!("{more} more notes; --report FILE has them all"));
+            for (note, times) in notes.iter().filter(|(_, times)| **times > 1) {
+                output::say(&format!("{times} of them: {note}"));
             }
         }
         ExitCode::from(exit_code)

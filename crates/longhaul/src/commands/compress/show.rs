@@ -159,6 +159,9 @@ fn next(call: &Call<'_>, report: &Report) -> Vec<String> {
         (None, _) => next.push("what was removed is not kept; --originals FILE keeps it".to_owned()),
         _ => {}
     }
+    if report.state.ineffective_in_a_row > 0 {
+        next.push("this saved under a tenth: most of it is protected, or short already".to_owned());
+    }
     if args.preview {
         next.push("this was a preview; without --preview the body is written".to_owned());
     } else if !args.diff {
