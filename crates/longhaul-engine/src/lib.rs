@@ -26,6 +26,7 @@ pub mod known;
 pub mod lines;
 pub mod meter;
 pub mod models;
+mod parallel;
 pub mod plan;
 pub mod policy;
 pub mod redact;
