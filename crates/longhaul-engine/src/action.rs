@@ -14,6 +14,7 @@ mod tests;
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -102,7 +103,7 @@ pub enum Touched {
 /// The actions of a transcript, beside its units.
 #[derive(Debug, Clone, Default)]
 pub struct Actions {
-    by_unit: Vec<Vec<Action>>,
+    by_unit: Vec<Vec<Arc<Action>>>,
 }
 
 impl Actions {
@@ -110,15 +111,25 @@ impl Actions {
     #[must_use]
     pub fn of(transcript: &Transcript<'_>) -> Self {
         let of_unit = |kind: &UnitKind<'_>| match kind {
-            UnitKind::Step { exchanges, .. } => exchanges.iter().map(Action::of).collect(),
+            UnitKind::Step { exchanges, .. } => exchanges.iter().map(Action::of).map(Arc::new).collect(),
             _ => Vec::new(),
         };
         Self { by_unit: transcript.units.iter().map(|unit| of_unit(&unit.kind)).collect() }
     }
 
+    /// Those of somebody who read them before: each with its unit, oldest first.
+    pub(crate) fn read_before(actions: impl Iterator<Item = (usize, Arc<Action>)>) -> Self {
+        let mut by_unit: Vec<Vec<Arc<Action>>> = Vec::new();
+        for (unit, action) in actions {
+            by_unit.resize_with(by_unit.len().max(unit + 1), Vec::new);
+            by_unit[unit].push(action);
+        }
+        Self { by_unit }
+    }
+
     /// The actions of a unit, one for each of its exchanges.
     #[must_use]
-    pub fn of_unit(&self, unit: usize) -> &[Action] {
+    pub fn of_unit(&self, unit: usize) -> &[Arc<Action>] {
         self.by_unit.get(unit).map_or(&[], Vec::as_slice)
     }
 
@@ -127,7 +138,7 @@ impl Actions {
     pub fn all(&self) -> impl DoubleEndedIterator<Item = (usize, usize, &Action)> {
         let units = self.by_unit.iter().enumerate();
         units.flat_map(|(unit, actions)| {
-            actions.iter().enumerate().map(move |(at, action)| (unit, at, action))
+            actions.iter().enumerate().map(move |(at, action)| (unit, at, &**action))
         })
     }
 }

@@ -33,6 +33,7 @@ pub mod ledger;
 pub mod lines;
 pub mod meter;
 pub mod models;
+mod parallel;
 pub mod passes;
 pub mod plan;
 pub mod policy;

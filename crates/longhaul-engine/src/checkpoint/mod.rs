@@ -200,6 +200,12 @@ impl Checkpoint {
         }
     }
 
+    /// The text of a checkpoint that says nothing: what any costs at least.
+    #[must_use]
+    pub fn least(closing: Closing, seat: Seat) -> String {
+        Self { empty: EmptySections::LeftOut, ..Self::default() }.render(closing, seat)
+    }
+
     /// The tokens of its rendering.
     #[must_use]
     pub fn tokens(&self, counter: Counter, closing: Closing, seat: Seat) -> Tokens {

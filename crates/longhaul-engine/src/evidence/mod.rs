@@ -25,7 +25,7 @@ mod turns;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::action::{Action, Outcome, Touched, Verb};
+use crate::action::{Action, Actions, Outcome, Touched, Verb};
 use crate::known::{ContentKey, Known};
 use crate::transcript::{Block, BlockKind, Exchange, Speaker, Transcript, UnitKind};
 
@@ -292,6 +292,11 @@ const NOTE_GLANCE: usize = 4_000;
 const RECENT: usize = 32;
 
 impl Evidence {
+    /// What every exchange did, by unit.
+    pub(crate) fn actions(&self) -> Actions {
+        Actions::read_before(self.deeds.iter().map(|deed| (deed.unit, Arc::clone(&deed.action))))
+    }
+
     /// What an exchange of a unit did.
     #[must_use]
     pub fn action(&self, unit: usize, exchange: usize) -> Option<&Action> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::compressor::Work;
-use super::pick::{Picked, Pool, Stand, Topic};
+use super::pick::{Picked, Pool, Stand};
 use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use crate::Tokens;

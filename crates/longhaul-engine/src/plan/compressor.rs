@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 
 use super::bounds::Bounds;
-use super::checkpoints::{self, Fold, Folding};
+use super::checkpoints::{self, Folding};
 use super::draft::Draft;
 use super::fit;
 use super::pick::Topic;
@@ -21,7 +21,6 @@ use super::report::Trigger;
 use super::settle::{Settled, ends_in_bound_loop, unchanged};
 use super::survey::Survey;
 use super::{Outcome, Plan, Wish};
-use crate::action::Actions;
 use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::ledger::Ledger;
@@ -223,7 +222,7 @@ pub(super) fn prune(
     let scope = Scope {
         policy: work.policy,
         transcript: survey.transcript,
-        actions: &Actions::of(survey.transcript),
+        actions: &evidence.actions(),
         may_change: &may_change,
         handle: &|text| keep.handle(text),
     };

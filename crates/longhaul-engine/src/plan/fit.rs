@@ -69,7 +69,7 @@ pub(super) fn fit(
     if room <= 0.0 {
         shorten_last(work, &mut draft);
     }
-    let gone = if draft.total <= wanted { BTreeSet::new() } else { to_fold(&draft, &bounds, wanted, room) };
+    let gone = if draft.total <= wanted { BTreeSet::new() } else { to_fold(&draft, &bounds, room) };
     gone.iter().for_each(|unit| draft.take_out(*unit));
     let sections = of_room(SHARES.sections).max(checkpoints::smallest(survey));
     let mut fitting = Fitting { work, evidence: &evidence, pool: &pool, gone, wanted, sections, best: None };
@@ -93,8 +93,7 @@ pub(super) fn fit(
 }
 
 /// The oldest units that may go, as many as needed: what stays in place digested may take its share and no more.
-fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, wanted: Tokens, room: f64) -> BTreeSet<usize> {
-    let survey = draft.survey;
+fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, room: f64) -> BTreeSet<usize> {
     let mut gone: BTreeSet<usize> = bounds.checkpoint.into_iter().collect();
     let mut in_place = (room * SHARES.in_place) as u64;
     let mut full = false;
@@ -108,7 +107,6 @@ fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, wanted: Tokens, room: f64
             in_place -= cost;
         }
     }
-    let _ = (survey, wanted);
     gone
 }
 
