@@ -8,6 +8,8 @@
     clippy::unwrap_used,
     clippy::print_stdout,
     clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
     clippy::format_collect,
     reason = "all of it is test code, in functions too"
 )]
@@ -23,7 +25,7 @@ use longhaul_engine::action::Actions;
 use longhaul_engine::check::{Severity, Target, check};
 use longhaul_engine::passes::{ByteLimits, Change, NewText, PASSES, Scope, byte_budget, run_all};
 use longhaul_engine::policy::{Config, Policy};
-use longhaul_engine::transcript::{BlockKind, Form, Transcript};
+use longhaul_engine::transcript::{Block, BlockKind, Form, Transcript};
 use longhaul_engine::{Dialect, Rewrite, models, wire};
 use serde_json::Value;
 use support::session::{self, Call, Turn};
@@ -250,7 +252,9 @@ fn whatever_comes_in_it_gets_shorter_stays_valid_and_comes_to_rest() {
             let keep = *keep;
             let (transcript, _) = wire::parse(dialect, &body).unwrap();
             let made = changes(policy, &transcript, keep, run_all);
-            made.iter().for_each(|change| *seen.entry(change.pass).or_default() += 1);
+            for change in &made {
+                *seen.entry(change.pass).or_default() += 1;
+            }
             let allowed = transcript.units.len().saturating_sub(keep);
             let after = holds(&transcript, allowed, &made);
             let (again, _) = wire::parse(dialect, &after).unwrap();
@@ -288,7 +292,9 @@ fn real_sessions_too() {
         let (again, _) = wire::parse(transcript.dialect, &after).unwrap();
         assert_eq!(changes(&policy, &again, 3, run_all), [], "{name}");
         let mut by_pass: BTreeMap<&str, usize> = BTreeMap::new();
-        made.iter().for_each(|change| *by_pass.entry(change.pass).or_default() += 1);
+        for change in &made {
+            *by_pass.entry(change.pass).or_default() += 1;
+        }
         println!("{name}: {} → {} bytes, {by_pass:?}", body.len(), after.len());
     }
 }
@@ -303,7 +309,7 @@ fn a_failure_never_reads_as_a_success() {
         let (before, after) = (Actions::of(&transcript), Actions::of(&again));
         for ((unit, _, was), (.., is)) in before.all().zip(after.all()) {
             let failed = longhaul_engine::action::Outcome::Failed;
-            let now = again.units[unit].blocks().map(|block| block.text()).collect::<Vec<_>>();
+            let now = again.units[unit].blocks().map(Block::text).collect::<Vec<_>>();
             assert_eq!(was.outcome == failed, is.outcome == failed, "unit {unit}: {was:?} {is:?}\n{now:#?}");
         }
     }

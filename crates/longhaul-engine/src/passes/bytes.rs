@@ -40,7 +40,8 @@ impl Default for ByteLimits {
 #[must_use]
 pub fn byte_budget(scope: &Scope<'_, '_>, limits: ByteLimits) -> Vec<Change> {
     let mut budget = Budget { size: scope.transcript.body.len(), changes: BTreeMap::new() };
-    for found in scope.results().filter(|found| found.bytes() > limits.string && !found.is_said(scope)) {
+    let said = newest_said(scope);
+    for found in scope.results().filter(|found| found.bytes() > limits.string && !found.is_in(scope, &said)) {
         budget.digest(scope, &found);
     }
     for (at, block) in scope.calls().filter(|(_, block)| block.at.len() > limits.string) {
@@ -49,7 +50,6 @@ pub fn byte_budget(scope: &Scope<'_, '_>, limits: ByteLimits) -> Vec<Change> {
     if budget.size <= limits.body {
         return budget.into_changes();
     }
-    let said = newest_said(scope);
     let pictures: Vec<_> = images::all(scope).collect();
     let newest = pictures.iter().map(|(.., message)| *message).max().flatten();
     // Oldest first; the newest message with images, and what is protected, only if the others were not enough.
@@ -67,7 +67,7 @@ pub fn byte_budget(scope: &Scope<'_, '_>, limits: ByteLimits) -> Vec<Change> {
         budget.add(at, block, Some(images::mark(scope, block)));
     }
     let mut results: Vec<_> =
-        scope.results().filter(|found| scope.is_long(found.block) && !found.is_said(scope)).collect();
+        scope.results().filter(|found| scope.is_long(found.block) && !found.is_in(scope, &said)).collect();
     results.sort_by_key(|found| {
         (!(scope.may_change)(found.at.unit), std::cmp::Reverse(found.bytes()), found.at)
     });
@@ -111,13 +111,10 @@ impl Found<'_, '_> {
         self.block.text.map_or(0, |text| text.at.len())
     }
 
-    /// Whether it shares a message with the newest thing said.
-    fn is_said(&self, scope: &Scope<'_, '_>) -> bool {
-        !(scope.may_change)(self.at.unit) && {
-            let said = newest_said(scope);
-            let mut messages = self.exchange.answers.iter().filter_map(|id| scope.transcript.message_of(*id));
-            messages.any(|message| said.contains(&message))
-        }
+    /// Whether it stands in one of these messages.
+    fn is_in(&self, scope: &Scope<'_, '_>, messages: &BTreeSet<usize>) -> bool {
+        let mut own = self.exchange.answers.iter().filter_map(|id| scope.transcript.message_of(*id));
+        own.any(|message| messages.contains(&message))
     }
 }
 
