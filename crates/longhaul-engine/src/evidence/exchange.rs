@@ -53,7 +53,10 @@ impl Did {
     pub(super) fn of(exchange: &Exchange<'_>) -> Self {
         let action = Action::of(exchange);
         let call = exchange.call.as_ref().map(|call| call.opening(CALL_GLANCE)).unwrap_or_default();
-        let errors = if action.outcome == Outcome::Failed { errors(exchange) } else { Vec::new() };
+        // The text of a file may speak of errors without being one.
+        let is_text = action.shows.is_some() && action.exit.unwrap_or(0) == 0 && exchange.failed != Some(true);
+        let failed = action.outcome == Outcome::Failed && !(is_text && action.verb == Verb::Run);
+        let errors = if failed { errors(exchange) } else { Vec::new() };
         let arguments = || exchange.call.as_ref().map(Block::text).unwrap_or_default();
         let todo = if action.verb == Verb::Note { todo::items(&arguments()) } else { Vec::new() };
         Self {

@@ -402,7 +402,9 @@ impl Gathered {
         if !spoken.is_empty() {
             turns.prompt(unit, &spoken);
         }
-        readings.iter().for_each(|reading| self.note(reading));
+        for reading in readings {
+            self.note(reading);
+        }
         if !matches!(kind, UnitKind::Step { .. }) {
             return;
         }
@@ -549,7 +551,9 @@ impl Gathered {
         );
         let mut index = Index::of(asked);
         for (unit, readings) in readings.iter().enumerate() {
-            readings.iter().for_each(|reading| index.note(unit, reading.names()));
+            for reading in readings {
+                index.note(unit, reading.names());
+            }
         }
         for (file, names) in evidence.files.iter_mut().zip(&files) {
             file.uses = index.uses(file.touched.first().map_or(0, |(unit, _)| *unit), names);

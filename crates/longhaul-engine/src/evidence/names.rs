@@ -32,7 +32,7 @@ pub(super) fn names(text: &str) -> Vec<u64> {
 pub(super) fn name(path: &str) -> u64 {
     let mut cuts = path.rmatch_indices('/').map(|(at, _)| at);
     let start = cuts.nth(1).map_or(0, |at| at + 1);
-    xxh3_64(path[start..].as_bytes())
+    xxh3_64(&path.as_bytes()[start..])
 }
 
 /// The names under which a path may be spoken of: with its folder and without.
@@ -110,10 +110,9 @@ impl Index {
     /// Notes that a unit names these; units come in order.
     pub(super) fn note(&mut self, unit: usize, names: &[u64]) {
         for name in names {
-            if let Some(units) = self.units.get_mut(name) {
-                if units.last() != Some(&(unit as u32)) {
-                    units.push(unit as u32);
-                }
+            match self.units.get_mut(name) {
+                Some(units) if units.last() != Some(&(unit as u32)) => units.push(unit as u32),
+                _ => {}
             }
         }
     }

@@ -72,6 +72,7 @@ impl List {
 struct Data {
     own_words: Vec<String>,
     host_tags: Vec<String>,
+    relayed: Vec<String>,
     abbreviations: Vec<String>,
     finishing_tools: Vec<String>,
     finishing_commands: Vec<String>,
@@ -95,6 +96,8 @@ pub(super) struct Table {
     pub(super) own_words: Vec<String>,
     /// Tags in which the program around the model speaks.
     pub(super) host_tags: Vec<String>,
+    /// How texts open that a program writes under a person's name.
+    pub(super) relayed: Vec<String>,
     pub(super) abbreviations: Vec<String>,
     /// Tools whose call ends a turn with a report.
     pub(super) finishing_tools: Vec<String>,
@@ -164,6 +167,7 @@ impl Table {
         Self {
             own_words: none(),
             host_tags: none(),
+            relayed: none(),
             abbreviations: none(),
             finishing_tools: none(),
             finishing_commands: none(),
@@ -191,6 +195,7 @@ impl Table {
         Self {
             own_words: data.own_words,
             host_tags: data.host_tags,
+            relayed: data.relayed,
             abbreviations: data.abbreviations,
             finishing_tools: data.finishing_tools,
             finishing_commands: data.finishing_commands,

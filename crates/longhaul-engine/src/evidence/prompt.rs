@@ -64,6 +64,9 @@ pub(super) enum Speech {
 
 impl Spoken {
     pub(super) fn of(text: &str) -> Self {
+        if TABLE.relayed.iter().any(|opening| text.trim_start().starts_with(opening.as_str())) {
+            return Self { names: names::names(text), ..Self::default() };
+        }
         let text = without_host(text);
         let mut spoken = Vec::new();
         let sentences = sentences(&text);
@@ -120,7 +123,7 @@ pub(super) fn gist<'a>(said: impl Iterator<Item = &'a Utterance>) -> String {
 fn hear(sentence: Sentence<'_>, items: &[&Sentence<'_>], spoken: &mut Vec<Utterance>) {
     let marks = TABLE.marks(sentence.text);
     let takes_back =
-        (marks.begins(List::Reversal) || marks.has(List::ReversalAnywhere) || marks.is(List::ReversalWhole))
+        (marks.begins(List::Reversal) || marks.has(List::ReversalAnywhere) || marks.is(List::ReversalWhole) && sentence.text.starts_with(char::is_alphanumeric))
             && !sentence.is_question();
     if takes_back && !marks.acknowledges {
         // "Never mind, add the tests": what comes behind the comma is a sentence of its own.
@@ -175,7 +178,7 @@ fn kind(sentence: Sentence<'_>, marks: Marks) -> Speech {
         () if marks.begins(List::Undo) => Speech::Undo,
         () if marks.begins(List::Resume) => Speech::Resume,
         () if once && (marks.stands || marks.has(List::Permission)) => Speech::OnceOnly,
-        () if marks.stands && !asks => Speech::Rule,
+        () if marks.stands && !asks && (!sentence.leads() || marks.begins(List::Standing) || marks.has(List::StandingAnywhere)) => Speech::Rule,
         () if asks && !marks.has(List::AsksForDeed) => Speech::Question,
         () if replaces => Speech::Replacement,
         () if marks.begins(List::NotDone) => Speech::Denial,

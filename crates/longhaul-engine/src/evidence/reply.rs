@@ -37,15 +37,26 @@ pub(crate) struct Told {
     pub(super) asks: Vec<String>,
     /// What it offers to do, at its end.
     pub(super) offer: Option<String>,
-    /// Whether it says that something was done.
-    pub(super) reports: bool,
-    /// Whether it says that it cannot go on.
-    pub(super) is_blocked: bool,
-    /// Whether it ends by announcing what comes.
-    pub(super) announces: bool,
-    pub(super) is_empty: bool,
+    /// How it leaves the turn, if nothing is done in it.
+    pub(super) leaves: Leaves,
     pub(super) todo: Vec<Item>,
     pub(super) names: Vec<u64>,
+}
+
+/// How a reply leaves a turn; the later in this list, the more it says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Leaves {
+    /// There are no words in it.
+    #[default]
+    Silent,
+    /// It ends by announcing what comes.
+    Announcing,
+    /// It says something else.
+    Speaking,
+    /// It says that it cannot go on.
+    Blocked,
+    /// It says that something was done.
+    Reporting,
 }
 
 /// A decision, before it is known where it was made.
@@ -67,14 +78,13 @@ pub(super) struct Announced {
 impl Told {
     pub(super) fn of(text: &str) -> Self {
         let sentences = sentences(text);
+        let marks: Vec<Marks> = sentences.iter().map(|sentence| TABLE.marks(sentence.text)).collect();
         let mut told = Self {
-            opening: opening(&sentences),
-            is_empty: text.trim().is_empty(),
+            opening: opening(&sentences, &marks),
             todo: todo::checklist(text),
             names: names::names(text),
             ..Self::default()
         };
-        let marks: Vec<Marks> = sentences.iter().map(|sentence| TABLE.marks(sentence.text)).collect();
         let mut heading: Option<SaidKind> = None;
         for (sentence, marks) in sentences.iter().zip(&marks) {
             heading = told.hear(*sentence, *marks, heading);
@@ -84,16 +94,23 @@ impl Told {
         for (sentence, marks) in sentences.iter().zip(&marks).skip(newest) {
             told.ask(*sentence, *marks);
         }
-        told.announces |= text.trim_end().ends_with(':');
+        let last = sentences.last().zip(marks.last()).and_then(|(sentence, marks)| kind(*sentence, *marks));
+        told.leaves = told.leaves.max(match text.trim_end() {
+            "" => Leaves::Silent,
+            text if text.ends_with(':') || last == Some(SaidKind::Doing) => Leaves::Announcing,
+            _ => Leaves::Speaking,
+        });
         told
     }
 
     /// Takes in one sentence; gives the heading that list items below it stand under.
     fn hear(&mut self, sentence: Sentence<'_>, marks: Marks, heading: Option<SaidKind>) -> Option<SaidKind> {
         let kind = kind(sentence, marks);
-        self.reports |= kind == Some(SaidKind::Done);
-        self.is_blocked |= kind == Some(SaidKind::Blocked);
-        self.announces = kind == Some(SaidKind::Doing);
+        self.leaves = self.leaves.max(match kind {
+            Some(SaidKind::Done) => Leaves::Reporting,
+            Some(SaidKind::Blocked) => Leaves::Blocked,
+            _ => Leaves::Silent,
+        });
         if sentence.leads() || sentence.place == Place::Heading {
             return kind.filter(|kind| matches!(kind, SaidKind::Next | SaidKind::Blocked));
         }
@@ -205,13 +222,18 @@ fn has_done(sentence: Sentence<'_>, marks: Marks) -> bool {
     marks.begins(List::HaveDone) && words.iter().any(|word| participle(&word.to_lowercase()))
 }
 
-/// The first sentences that say something, and no more than a paragraph of them.
-fn opening(sentences: &[Sentence<'_>]) -> String {
-    let mut opening = String::new();
-    let telling = |sentence: &&Sentence<'_>| {
-        !sentence.is_question() && sentence.place != Place::Heading && !sentence.leads()
+/// The first sentences that say something, and no more than a paragraph of them; items of a list only where there is nothing
+/// else.
+fn opening(sentences: &[Sentence<'_>], marks: &[Marks]) -> String {
+    let says = |sentence: &Sentence<'_>, marks: &Marks| {
+        let is_exclamation = marks.acknowledges && marks.has(List::Closing);
+        !sentence.is_question() && sentence.place != Place::Heading && !sentence.leads() && !is_exclamation
     };
-    for sentence in sentences.iter().filter(telling).take(OPENING_SENTENCES) {
+    let telling = || sentences.iter().zip(marks).filter(|(sentence, marks)| says(sentence, marks)).map(|(sentence, _)| sentence);
+    let has_prose = telling().any(|sentence| sentence.place == Place::Paragraph);
+    let shown = telling().filter(|sentence| !has_prose || sentence.place == Place::Paragraph);
+    let mut opening = String::new();
+    for sentence in shown.take(OPENING_SENTENCES) {
         if !opening.is_empty() && opening.len() + sentence.text.len() > ANSWER {
             break;
         }

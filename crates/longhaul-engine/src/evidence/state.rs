@@ -73,9 +73,7 @@ impl State {
 
 /// A path, seen from a folder.
 pub(super) fn below(folder: Option<&str>, path: &str) -> String {
-    let is_absolute = path.starts_with(['/', '~', '$'])
-        || path.get(1..3).is_some_and(|drive| drive == ":\\" || drive == ":/");
-    let Some(folder) = folder.filter(|_| !is_absolute) else { return path.to_owned() };
+    let Some(folder) = folder.filter(|_| !is_absolute(path)) else { return path.to_owned() };
     let mut parts: Vec<&str> = folder.trim_end_matches('/').split('/').collect();
     for part in path.split('/') {
         match part {
@@ -87,6 +85,11 @@ pub(super) fn below(folder: Option<&str>, path: &str) -> String {
         }
     }
     parts.join("/")
+}
+
+fn is_absolute(path: &str) -> bool {
+    let drive = path.get(1..3).is_some_and(|drive| drive == ":\\" || drive == ":/");
+    path.starts_with(['/', '~', '$']) || drive
 }
 
 /// What an exchange tells about the state.
@@ -119,7 +122,7 @@ pub(super) fn signs(exchange: &Exchange<'_>, action: &Action) -> Vec<Sign> {
 fn of_command(command: &str, in_background: bool, signs: &mut Vec<Sign>) {
     let mut rest = command;
     while let Some((part, after)) = next_part(rest) {
-        of_part(part, signs);
+        of_part(part, command, signs);
         rest = after;
     }
     let trimmed = command.trim_end();
@@ -143,11 +146,15 @@ fn next_part(command: &str) -> Option<(&str, &str)> {
     Some((command[..end].trim(), &command[end..]))
 }
 
-fn of_part(part: &str, signs: &mut Vec<Sign>) {
+fn of_part(part: &str, command: &str, signs: &mut Vec<Sign>) {
     let words: Vec<&str> =
         part.split_whitespace().map(|word| word.trim_matches(['"', '\''])).take(6).collect();
+    let is_alone = part.len() == command.trim().len();
     match words.as_slice() {
-        ["cd", path] if !path.starts_with('-') => signs.push(Sign::Directory((*path).to_owned())),
+        // Some shells begin anew with each call: where a relative step leads is sure only if it is all that was done.
+        ["cd", path] if is_absolute(path) || (is_alone && !path.starts_with('-')) => {
+            signs.push(Sign::Directory((*path).to_owned()));
+        }
         ["git", "checkout" | "switch", "-b" | "-c" | "-B" | "-C", name, ..] | ["git", "switch", name]
             if !name.starts_with('-') =>
         {
@@ -160,7 +167,7 @@ fn of_part(part: &str, signs: &mut Vec<Sign>) {
         }
         ["docker", "stop" | "rm", .., name] => signs.push(Sign::Stops(Some((*name).to_owned()))),
         ["source" | ".", path] if path.ends_with("activate") => {
-            signs.push(Sign::Environment(format!("venv {path}")))
+            signs.push(Sign::Environment(format!("venv {path}")));
         }
         ["conda" | "mamba", "activate", name] => signs.push(Sign::Environment(format!("conda {name}"))),
         ["nvm" | "pyenv" | "rbenv" | "asdf", "use" | "local" | "global" | "shell", rest @ ..]

@@ -502,7 +502,8 @@ fn the_state_is_the_newest_that_was_seen() {
         User("Start it."),
         Call("bash", run("cd /app && git status"), "On branch main\nnothing to commit"),
         Call("bash", run("git checkout -b fix/login"), "Switched to a new branch 'fix/login'"),
-        Call("bash", run("cd web && npm run dev &"), "[1] 4242"),
+        Call("bash", run("cd web"), ""),
+        Call("bash", run("cd ../docs && npm run dev &"), "[1] 4242"),
         Call("bash", run("python3 --version"), "Python 3.11.4"),
         Call("bash", run("export API_KEY=abc123 && export NODE_ENV=test"), ""),
         Call("bash", run("python -m http.server 8000 &"), ""),
@@ -510,7 +511,7 @@ fn the_state_is_the_newest_that_was_seen() {
     ]);
     let state = &found.state;
     assert_eq!((state.directory.as_deref(), state.branch.as_deref()), (Some("/app/web"), Some("fix/login")));
-    assert_eq!(state.processes, ["cd web && npm run dev &"]);
+    assert_eq!(state.processes, ["cd ../docs && npm run dev &"]);
     assert_eq!(state.environment, ["Python 3.11.4", "API_KEY=(set)", "NODE_ENV=test"]);
 }
 

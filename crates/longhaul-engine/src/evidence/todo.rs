@@ -47,7 +47,7 @@ fn collect(value: &Value, found: &mut Vec<Item>) {
             let kind = status.or(ticked.map(|done| if done { SaidKind::Done } else { SaidKind::Next }));
             match (text, kind) {
                 (Some(text), Some(kind)) => {
-                    found.push(Item { text: clip(text.trim(), WIDTH).to_owned(), kind })
+                    found.push(Item { text: clip(text.trim(), WIDTH).to_owned(), kind });
                 }
                 _ => map.values().for_each(|value| collect(value, found)),
             }

@@ -9,7 +9,7 @@ use super::exchange::{Did, Ending};
 use super::names::{self, shared};
 use super::phrases::{List, TABLE};
 use super::prompt::{self, Speech, Spoken, Utterance};
-use super::reply::Told;
+use super::reply::{Leaves, Told};
 use super::{Ask, Asker, OnceOnly, Question, Request, RequestState, Reversal, Rule, SaidKind, Uses};
 
 /// So much of an answer is kept.
@@ -20,6 +20,10 @@ const DETAILED: usize = 8;
 
 /// A reversal is about one of so many newest requests or rules: looking further back would cost more the longer a session is.
 const RECENT: usize = 64;
+
+/// In a prompt with more sentences than this, only the first take something back: the rest is a task of its own.
+const BRIEF: usize = 8;
+const OPENING: usize = 3;
 
 /// How a turn of the assistant stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,7 +146,7 @@ impl Turns {
                     self.rules.push(Rule { unit, text: said.text.clone(), uses: Uses::default() });
                 }
                 Speech::OnceOnly => {
-                    self.once_only.push(OnceOnly { unit, text: said.text.clone(), uses: Uses::default() })
+                    self.once_only.push(OnceOnly { unit, text: said.text.clone(), uses: Uses::default() });
                 }
                 _ => {}
             }
@@ -163,7 +167,8 @@ impl Turns {
 
     /// Cancels what the user takes back or wants replaced.
     fn take_back(&mut self, unit: usize, said: &[&Utterance], was_waiting: bool) {
-        for (at, said) in said.iter().enumerate() {
+        let opening = if said.len() <= BRIEF { said } else { &said[..OPENING] };
+        for (at, said) in opening.iter().enumerate() {
             match said.kind {
                 Speech::Reversal => {
                     let about =
@@ -244,7 +249,7 @@ impl Turns {
             return (words <= DETAILED || hits * 4 >= words).then_some(at);
         }
         // Words about something that no request names take back nothing that was asked for.
-        self.pending.last().copied().filter(|_| about.len() <= 2 && place < 3)
+        self.pending.last().copied().filter(|_| about.len() <= 2 && place < OPENING)
     }
 
     /// A reply of the assistant with what it did.
@@ -269,12 +274,12 @@ impl Turns {
                 }
             }
         }
-        let told: Vec<&&Told> = told.iter().filter(|told| !told.is_empty).collect();
+        let told: Vec<&&Told> = told.iter().filter(|told| told.leaves != Leaves::Silent).collect();
         self.answer_from_assistant(&told);
         let Some(last) = told.last().filter(|_| did.is_empty()) else { return };
-        let reports = told.iter().any(|told| told.reports);
-        let is_blocked = told.iter().any(|told| told.is_blocked) && !reports;
-        if last.announces && !reports {
+        let reports = told.iter().any(|told| told.leaves == Leaves::Reporting);
+        let is_blocked = told.iter().any(|told| told.leaves == Leaves::Blocked);
+        if last.leaves == Leaves::Announcing && !reports {
             self.turn = Turn::Working;
             return;
         }
