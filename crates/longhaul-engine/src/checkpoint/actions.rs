@@ -355,23 +355,19 @@ fn verb(verb: Verb) -> &'static str {
 }
 
 fn outcome_words(action: &Action, error: Option<&str>) -> String {
-    let mut words = match (action.outcome, action.exit) {
+    let outcome = match (action.outcome, action.exit) {
         (Outcome::Succeeded, _) => "succeeded".to_owned(),
         (Outcome::Failed, Some(exit)) => format!("failed, exit {exit}"),
         (Outcome::Failed, None) => "failed".to_owned(),
         (Outcome::Unknown, _) => "answered".to_owned(),
         (Outcome::Unanswered, _) => "no result".to_owned(),
     };
-    if let Some(tests) = action.tests {
-        words += &format!(", {} of {} tests passed", tests.passed, tests.passed + tests.failed);
-    }
-    if let Some(error) =
-        error.map(|error| clip_line(error, TARGET).replace(" — ", " - ")).filter(|error| !error.is_empty())
-    {
-        words.push_str(": ");
-        words.push_str(&error);
-    }
-    words
+    let tests = action.tests.map_or(String::new(), |tests| {
+        format!(", {} of {} tests passed", tests.passed, tests.passed + tests.failed)
+    });
+    let error = error.map(|error| clip_line(error, TARGET).replace(" — ", " - "));
+    let error = error.filter(|error| !error.is_empty()).map_or(String::new(), |error| format!(": {error}"));
+    outcome + &tests + &error
 }
 
 /// Several targets in a few words.

@@ -89,10 +89,10 @@ fn piece(told: &mut Told, unit: usize, rest: &str) {
         "doing" => evidence.said.push(Said { unit, text, kind: SaidKind::Doing, source: SaidIn::Text, uses }),
         "done" => evidence.said.push(Said { unit, text, kind: SaidKind::Done, source: SaidIn::Text, uses }),
         "blocked" => {
-            evidence.said.push(Said { unit, text, kind: SaidKind::Blocked, source: SaidIn::Text, uses })
+            evidence.said.push(Said { unit, text, kind: SaidKind::Blocked, source: SaidIn::Text, uses });
         }
         "todo" => {
-            evidence.said.push(Said { unit, text, kind: SaidKind::Next, source: SaidIn::TaskList, uses })
+            evidence.said.push(Said { unit, text, kind: SaidKind::Next, source: SaidIn::TaskList, uses });
         }
         "quote" => {
             let (weight, source) = after.split(": ").next().unwrap().split_once(' ').unwrap();
