@@ -17,7 +17,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let first = start.elapsed();
         let start = Instant::now();
         let _ = Evidence::of(&mut known, &transcript);
-        println!("# {path}: {} bytes, {} units, {first:?}, again {:?}", body.len(), transcript.units.len(), start.elapsed());
+        println!(
+            "# {path}: {} bytes, {} units, {first:?}, again {:?}",
+            body.len(),
+            transcript.units.len(),
+            start.elapsed()
+        );
         print(&evidence);
     }
     Ok(())
@@ -25,7 +30,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn print(evidence: &Evidence) {
     for request in &evidence.requests {
-        println!("{:4} request {:?} {:?} {:?}: {}", request.unit, request.ask, request.state, request.uses, one_line(&request.gist));
+        println!(
+            "{:4} request {:?} {:?} {:?}: {}",
+            request.unit,
+            request.ask,
+            request.state,
+            request.uses,
+            one_line(&request.gist)
+        );
     }
     for rule in &evidence.rules {
         println!("{:4} rule: {}", rule.unit, rule.text);
@@ -42,10 +54,22 @@ fn print(evidence: &Evidence) {
     }
     for problem in &evidence.problems {
         let target = problem.target.as_deref().map(one_line);
-        println!("{:4} problem [{}] {target:?} resolved {:?}: {}", problem.unit, problem.tool, problem.resolved, one_line(&problem.text));
+        println!(
+            "{:4} problem [{}] {target:?} resolved {:?}: {}",
+            problem.unit,
+            problem.tool,
+            problem.resolved,
+            one_line(&problem.text)
+        );
     }
     for decision in &evidence.decisions {
-        println!("{:4} decision {:?}: {} || {:?}", decision.unit, decision.uses, one_line(&decision.text), decision.reason.as_deref().map(one_line));
+        println!(
+            "{:4} decision {:?}: {} || {:?}",
+            decision.unit,
+            decision.uses,
+            one_line(&decision.text),
+            decision.reason.as_deref().map(one_line)
+        );
     }
     for said in &evidence.said {
         println!("{:4} said {:?} {:?}: {}", said.unit, said.kind, said.source, one_line(&said.text));

@@ -54,7 +54,11 @@ impl Known {
     }
 
     /// What a block or an exchange says, read now only if it was not before.
-    pub(crate) fn reading(&mut self, key: (ContentKey, Reader), read: impl FnOnce() -> Reading) -> Arc<Reading> {
+    pub(crate) fn reading(
+        &mut self,
+        key: (ContentKey, Reader),
+        read: impl FnOnce() -> Reading,
+    ) -> Arc<Reading> {
         self.readings.value(key, || Arc::new(read()))
     }
 

@@ -1,6 +1,6 @@
 //! Whether what was done worked: read once, said in every digest.
 
-use super::kind::{Kind, Row};
+use super::kind::{Kind, row};
 use super::page::Page;
 use super::test_counts::TestCounts;
 use crate::facts::FactKind;
@@ -39,12 +39,13 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// What an output of this kind is of, given what the tool does.
-    pub(super) fn of(page: &Page<'_>, row: &Row) -> Self {
-        match page.call.family {
-            Some(Family::Run | Family::Code) if row.kind == Kind::Prose => Self::Run,
-            family => Self::of_family(family).unwrap_or(row.origin),
-        }
+    /// What an output is of: the tool says, else the kind.
+    fn of(page: &Page<'_>, kind: &dyn Fn() -> Kind) -> Self {
+        let ran = matches!(page.call.family, Some(Family::Run | Family::Code));
+        Self::of_family(page.call.family).unwrap_or_else(|| match kind() {
+            Kind::Prose if ran => Self::Run,
+            kind => row(kind).origin,
+        })
     }
 
     /// What a file reader prints is what was read, whatever it looks like.
@@ -65,15 +66,18 @@ impl Ended {
     /// There is no result.
     pub(crate) const UNANSWERED: Self = Self { outcome: Outcome::Unanswered, exit: None, tests: None };
 
-    /// How it ended, given what the wire itself says about failing.
-    pub(super) fn of(page: &Page<'_>, origin: Origin, said: Option<bool>) -> Self {
+    /// How it ended, given what the wire itself says about failing. The kind is asked for only where it matters: to tell it
+    /// costs more than all the rest.
+    pub(super) fn of(page: &Page<'_>, kind: &dyn Fn() -> Kind, said: Option<bool>) -> Self {
         let exit = page.status();
-        let failed = said == Some(true)
-            || exit.is_some_and(|status| status != 0)
-            || opens_with_an_error(page)
-            || (origin == Origin::Run
-                && (says_it_failed(page) || (exit.is_none() && ends_in_an_error(page))));
-        let tests = TestCounts::of(page).filter(|_| origin == Origin::Run);
+        let surely_failed =
+            said == Some(true) || exit.is_some_and(|status| status != 0) || opens_with_an_error(page);
+        let may_have_failed =
+            !surely_failed && (says_it_failed(page) || (exit.is_none() && ends_in_an_error(page)));
+        let counts = TestCounts::of(page);
+        let ran = (may_have_failed || counts.is_some()) && Origin::of(page, kind) == Origin::Run;
+        let failed = surely_failed || (ran && may_have_failed);
+        let tests = counts.filter(|_| ran);
         let succeeded = said == Some(false) || exit == Some(0) || tests.is_some() || shows_success(page);
         let outcome = match (failed, succeeded) {
             (true, _) => Outcome::Failed,
@@ -85,18 +89,29 @@ impl Ended {
 
     /// How the source of a digest ended, from the digest's first line.
     pub(super) fn of_digest(first: &str, call: &Call, said: Option<bool>) -> Self {
-        let words = first.rsplit_once(" → ").map_or(first, |(_, results)| results);
-        let mut pieces = words.split([',', ';', '(']).map(|piece| piece.trim().trim_end_matches([']', ')']));
-        let exit = pieces.clone().find_map(|piece| piece.strip_prefix("exit ")?.parse().ok());
-        let failed =
-            said == Some(true) || pieces.any(|piece| piece == "failed" || piece.starts_with("failed: "));
-        let reads = matches!(Origin::of_family(call.family), Some(Origin::Read));
-        let outcome = match failed {
+        // The outcome stands first behind an arrow, or behind the tool; in a whole digest it is among the pieces.
+        let said_first = first.split(" → ").skip(1).chain(first.split_once("] ").map(|(_, said)| said));
+        let (exit, failed) = said_first
+            .map(|results| read_back(results.split([',', ';', ' '])))
+            .chain([read_back(first.split(';').skip(1))])
+            .fold((None, false), |(exit, failed), (also, fails)| (exit.or(also), failed || fails));
+        let reads = Origin::of_family(call.family) == Some(Origin::Read);
+        let outcome = match failed || said == Some(true) {
             true => Outcome::Failed,
             false if said == Some(false) || exit == Some(0) || reads => Outcome::Succeeded,
             false => Outcome::Unknown,
         };
         Self { outcome, exit, tests: None }
+    }
+
+    /// How two parts of one result ended: it failed if one did.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let outcome = match (self.outcome, other.outcome) {
+            (Outcome::Failed, _) | (_, Outcome::Failed) => Outcome::Failed,
+            (Outcome::Succeeded, _) | (_, Outcome::Succeeded) => Outcome::Succeeded,
+            (outcome, _) => outcome,
+        };
+        Self { outcome, exit: self.exit.or(other.exit), tests: self.tests.or(other.tests) }
     }
 
     pub(super) fn failed(self) -> bool {
@@ -108,6 +123,20 @@ impl Ended {
         let exit = self.exit.map(|status| format!("exit {status}"));
         exit.into_iter().chain(self.failed().then(|| "failed".to_owned())).collect()
     }
+}
+
+/// The status and the verdict at the start of these pieces.
+fn read_back<'a>(pieces: impl Iterator<Item = &'a str>) -> (Option<i64>, bool) {
+    let mut exit = None;
+    let mut words = pieces.flat_map(|piece| piece.split(' ')).filter(|word| !word.is_empty()).take(4);
+    while let Some(word) = words.next() {
+        match word.trim_end_matches([',', ']']) {
+            "exit" => exit = words.next().and_then(|status| status.trim_end_matches([',', ']']).parse().ok()),
+            "failed" => return (exit, true),
+            _ => break,
+        }
+    }
+    (exit, false)
 }
 
 /// A read that gave something worked; an editor that worked says so in one of a few ways.

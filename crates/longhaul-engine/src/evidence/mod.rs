@@ -288,6 +288,9 @@ pub(crate) enum Reader {
 /// How much of a note is looked at.
 const NOTE_GLANCE: usize = 4_000;
 
+/// A decision that is among so many newest is not said again.
+const RECENT: usize = 32;
+
 impl Evidence {
     /// Gathers the evidence of all units.
     #[must_use]
@@ -298,7 +301,9 @@ impl Evidence {
             gathered.note(&note(known, block));
         }
         let mut turns = Turns::new();
-        for (unit, (read, kind)) in readings.iter().zip(transcript.units.iter().map(|unit| &unit.kind)).enumerate() {
+        for (unit, (read, kind)) in
+            readings.iter().zip(transcript.units.iter().map(|unit| &unit.kind)).enumerate()
+        {
             gathered.unit(unit, kind, read, &mut turns);
         }
         turns.end();
@@ -310,17 +315,22 @@ type Readings = Vec<Arc<Reading>>;
 
 fn read_unit(known: &mut Known, kind: &UnitKind<'_>) -> Readings {
     match kind {
-        UnitKind::Prompt { by: Speaker::User, blocks } => {
-            words(blocks).map(|block| read_block(known, Reader::Prompt, block, |text| Reading::Spoken(Spoken::of(text)))).collect()
+        UnitKind::Prompt { by: Speaker::User, blocks } => words(blocks)
+            .map(|block| read_block(known, Reader::Prompt, block, |text| Reading::Spoken(Spoken::of(text))))
+            .collect(),
+        UnitKind::Prompt { by: Speaker::Host, blocks } => {
+            words(blocks).map(|block| note(known, block)).collect()
         }
-        UnitKind::Prompt { by: Speaker::Host, blocks } => words(blocks).map(|block| note(known, block)).collect(),
         UnitKind::Step { reply, exchanges } => {
-            let told = words(reply).map(|block| read_block(known, Reader::Reply, block, |text| Reading::Told(Told::of(text))));
+            let told = words(reply)
+                .map(|block| read_block(known, Reader::Reply, block, |text| Reading::Told(Told::of(text))));
             let mut readings: Readings = told.collect();
             readings.extend(exchanges.iter().map(|exchange| read_exchange(known, exchange)));
             readings
         }
-        UnitKind::Prompt { by: Speaker::Unsure, .. } | UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => Vec::new(),
+        UnitKind::Prompt { by: Speaker::Unsure, .. } | UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => {
+            Vec::new()
+        }
     }
 }
 
@@ -329,18 +339,29 @@ fn words<'t, 'b>(blocks: &'t [Block<'b>]) -> impl Iterator<Item = &'t Block<'b>>
 }
 
 fn note(known: &mut Known, block: &Block<'_>) -> Arc<Reading> {
-    let read = || Reading::Note(state::of_note(&block.opening(NOTE_GLANCE)).or_else(|| state::of_note(&block.ending(NOTE_GLANCE))));
+    let read = || {
+        Reading::Note(
+            state::of_note(&block.opening(NOTE_GLANCE))
+                .or_else(|| state::of_note(&block.ending(NOTE_GLANCE))),
+        )
+    };
     known.reading((ContentKey::of(0, block.raw().as_bytes()), Reader::Note), read)
 }
 
-fn read_block(known: &mut Known, reader: Reader, block: &Block<'_>, read: impl FnOnce(&str) -> Reading) -> Arc<Reading> {
+fn read_block(
+    known: &mut Known,
+    reader: Reader,
+    block: &Block<'_>,
+    read: impl FnOnce(&str) -> Reading,
+) -> Arc<Reading> {
     let form = block.text.map_or(0, |text| text.form as u8);
     known.reading((ContentKey::of(form, block.raw().as_bytes()), reader), || read(&block.text()))
 }
 
 fn read_exchange(known: &mut Known, exchange: &Exchange<'_>) -> Arc<Reading> {
     let blocks = exchange.call.iter().chain(&exchange.results).map(|block| block.raw().as_bytes());
-    let ended = [exchange.status as u8, exchange.failed.map_or(2, u8::from), u8::from(exchange.answers.is_empty())];
+    let ended =
+        [exchange.status as u8, exchange.failed.map_or(2, u8::from), u8::from(exchange.answers.is_empty())];
     let parts = [exchange.tool.as_bytes(), &ended].into_iter().chain(blocks);
     known.reading((ContentKey::of_parts(parts), Reader::Exchange), || Reading::Did(Did::of(exchange)))
 }
@@ -368,7 +389,9 @@ impl Gathered {
         if !spoken.is_empty() {
             turns.prompt(unit, &spoken);
         }
-        readings.iter().for_each(|reading| self.note(reading));
+        for reading in readings {
+            self.note(reading);
+        }
         if !matches!(kind, UnitKind::Step { .. }) {
             return;
         }
@@ -386,6 +409,9 @@ impl Gathered {
 
     fn told(&mut self, unit: usize, reading: &Arc<Reading>, told: &Told, ends_turn: bool) {
         for (at, made) in told.decisions.iter().enumerate() {
+            if self.evidence.decisions.iter().rev().take(RECENT).any(|other| other.text == made.text) {
+                continue;
+            }
             let (text, reason) = (made.text.clone(), made.reason.clone());
             self.evidence.decisions.push(Decision { unit, text, reason, uses: Uses::default() });
             self.decision_names.push((Arc::clone(reading), at));
@@ -410,7 +436,13 @@ impl Gathered {
         self.evidence.said.retain(|said| said.source == SaidIn::Text);
         for item in items {
             let (text, kind) = (item.text.clone(), item.kind);
-            self.evidence.said.push(Said { unit, text, kind, source: SaidIn::TaskList, uses: Uses::default() });
+            self.evidence.said.push(Said {
+                unit,
+                text,
+                kind,
+                source: SaidIn::TaskList,
+                uses: Uses::default(),
+            });
             self.said_names.push(None);
         }
     }
@@ -430,7 +462,14 @@ impl Gathered {
         if !did.errors.is_empty() {
             let (tool, target) = (action.tool.clone(), action.target.clone());
             self.tracker.open(self.evidence.problems.len(), &action);
-            self.evidence.problems.push(Problem { unit, tool, target, text: did.errors.join("\n"), resolved: None, uses });
+            self.evidence.problems.push(Problem {
+                unit,
+                tool,
+                target,
+                text: did.errors.join("\n"),
+                resolved: None,
+                uses,
+            });
             self.problem_names.push(Arc::clone(reading));
         }
         self.evidence.deeds.push(Deed { unit, exchange, action, uses });
@@ -449,7 +488,11 @@ impl Gathered {
         for touch in &action.files {
             let key = state::below(self.evidence.state.directory.as_deref(), &touch.path);
             let path = || touch.path.clone();
-            let file = self.files.entry(key).or_insert_with(|| FileFact { path: path(), touched: Vec::new(), uses: Uses::default() });
+            let file = self.files.entry(key).or_insert_with(|| FileFact {
+                path: path(),
+                touched: Vec::new(),
+                uses: Uses::default(),
+            });
             if file.touched.last() != Some(&(unit, touch.how)) {
                 file.touched.push((unit, touch.how));
             }
@@ -462,16 +505,42 @@ impl Gathered {
         evidence = Evidence { requests, rules, once_only, questions, reversals, closings, ..evidence };
         evidence.files = std::mem::take(&mut self.files).into_values().collect();
         evidence.files.sort_by_key(|file| file.touched.last().copied());
-        let files: Vec<[u64; 2]> = evidence.files.iter().map(|file| names::names_of_path(&file.path)).collect();
-        let own = |unit: usize| readings[unit].iter().filter_map(|reading| reading.spoken()).flat_map(|spoken| spoken.names.iter().copied());
+        let files: Vec<[u64; 2]> =
+            evidence.files.iter().map(|file| names::names_of_path(&file.path)).collect();
+        let own = |unit: usize| {
+            readings[unit]
+                .iter()
+                .filter_map(|reading| reading.spoken())
+                .flat_map(|spoken| spoken.names.iter().copied())
+        };
         let asked = files.iter().flatten().copied();
-        let asked = asked.chain(self.problem_names.iter().filter_map(|reading| reading.did()).flat_map(|did| did.error_names.iter().copied()));
+        let asked = asked.chain(
+            self.problem_names
+                .iter()
+                .filter_map(|reading| reading.did())
+                .flat_map(|did| did.error_names.iter().copied()),
+        );
         let asked = asked.chain(evidence.requests.iter().flat_map(|request| own(request.unit)));
-        let asked = asked.chain(self.decision_names.iter().filter_map(|(reading, at)| Some(&reading.told()?.decisions[*at].names)).flatten().copied());
-        let asked = asked.chain(self.said_names.iter().flatten().filter_map(|(reading, at)| Some(&reading.told()?.said[*at].names)).flatten().copied());
+        let asked = asked.chain(
+            self.decision_names
+                .iter()
+                .filter_map(|(reading, at)| Some(&reading.told()?.decisions[*at].names))
+                .flatten()
+                .copied(),
+        );
+        let asked = asked.chain(
+            self.said_names
+                .iter()
+                .flatten()
+                .filter_map(|(reading, at)| Some(&reading.told()?.said[*at].names))
+                .flatten()
+                .copied(),
+        );
         let mut index = Index::of(asked);
         for (unit, readings) in readings.iter().enumerate() {
-            readings.iter().for_each(|reading| index.note(unit, reading.names()));
+            for reading in readings {
+                index.note(unit, reading.names());
+            }
         }
         for (file, names) in evidence.files.iter_mut().zip(&files) {
             file.uses = index.uses(file.touched.first().map_or(0, |(unit, _)| *unit), names);
@@ -480,14 +549,22 @@ impl Gathered {
             problem.uses = index.uses(problem.unit, reading.did().map_or(&[], |did| &did.error_names));
         }
         for (decision, (reading, at)) in evidence.decisions.iter_mut().zip(&self.decision_names) {
-            decision.uses = index.uses(decision.unit, reading.told().map_or(&[], |told| &told.decisions[*at].names));
+            decision.uses =
+                index.uses(decision.unit, reading.told().map_or(&[], |told| &told.decisions[*at].names));
         }
         for (said, source) in evidence.said.iter_mut().zip(&self.said_names) {
-            let names = source.as_ref().and_then(|(reading, at)| Some(reading.told()?.said[*at].names.as_slice()));
+            let names =
+                source.as_ref().and_then(|(reading, at)| Some(reading.told()?.said[*at].names.as_slice()));
             said.uses = index.uses(said.unit, names.unwrap_or_default());
         }
         for deed in &mut evidence.deeds {
-            let paths: Vec<u64> = deed.action.files.iter().take(4).flat_map(|touch| names::names_of_path(&touch.path)).collect();
+            let paths: Vec<u64> = deed
+                .action
+                .files
+                .iter()
+                .take(4)
+                .flat_map(|touch| names::names_of_path(&touch.path))
+                .collect();
             deed.uses = index.uses(deed.unit, &paths);
         }
         let of_prompt = |unit: usize| index.uses(unit, &own(unit).collect::<Vec<_>>());

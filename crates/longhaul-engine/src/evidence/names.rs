@@ -32,7 +32,7 @@ pub(super) fn names(text: &str) -> Vec<u64> {
 pub(super) fn name(path: &str) -> u64 {
     let mut cuts = path.rmatch_indices('/').map(|(at, _)| at);
     let start = cuts.nth(1).map_or(0, |at| at + 1);
-    xxh3_64(path[start..].as_bytes())
+    xxh3_64(&path.as_bytes()[start..])
 }
 
 /// The names under which a path may be spoken of: with its folder and without.
@@ -69,16 +69,19 @@ pub(super) fn shared(a: &[u64], b: &[u64]) -> usize {
 
 /// Words of requests that say nothing of what they are about.
 const COMMON: [&str; 64] = [
-    "about", "actually", "after", "again", "also", "always", "another", "anymore", "because", "been", "before", "cancel",
-    "could", "does", "doing", "done", "don't", "each", "else", "every", "first", "forget", "from", "have", "here",
-    "instead", "into", "just", "keep", "later", "like", "longer", "make", "mind", "more", "much", "must", "need", "never",
-    "only", "other", "please", "really", "should", "some", "stop", "still", "than", "that", "them", "then", "there",
-    "these", "they", "this", "thing", "thought", "want", "well", "what", "when", "with", "would", "your",
+    "about", "actually", "after", "again", "also", "always", "another", "anymore", "because", "been",
+    "before", "cancel", "could", "does", "doing", "done", "don't", "each", "else", "every", "first",
+    "forget", "from", "have", "here", "instead", "into", "just", "keep", "later", "like", "longer", "make",
+    "mind", "more", "much", "must", "need", "never", "only", "other", "please", "really", "should", "some",
+    "stop", "still", "than", "that", "them", "then", "there", "these", "they", "this", "thing", "thought",
+    "want", "well", "what", "when", "with", "would", "your",
 ];
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let joins = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-' | ':');
-    text.split(move |c: char| !joins(c)).map(|word| word.trim_matches(['.', '-', '/', ':'])).filter(|word| !word.is_empty())
+    text.split(move |c: char| !joins(c))
+        .map(|word| word.trim_matches(['.', '-', '/', ':']))
+        .filter(|word| !word.is_empty())
 }
 
 /// Whether a word is written as no word of a language is: a path, a file, an identifier.
@@ -107,10 +110,9 @@ impl Index {
     /// Notes that a unit names these; units come in order.
     pub(super) fn note(&mut self, unit: usize, names: &[u64]) {
         for name in names {
-            if let Some(units) = self.units.get_mut(name) {
-                if units.last() != Some(&(unit as u32)) {
-                    units.push(unit as u32);
-                }
+            match self.units.get_mut(name) {
+                Some(units) if units.last() != Some(&(unit as u32)) => units.push(unit as u32),
+                _ => {}
             }
         }
     }

@@ -41,14 +41,23 @@ pub(super) enum List {
     AsksForDeed,
     Wish,
     Imperative,
+    Contrast,
+    Conditional,
+    Thanking,
+    Undo,
+    OwnPlan,
     NotDone,
     Choice,
     Finding,
+    NotFinding,
     Reason,
     Next,
     Doing,
     Done,
+    HaveDone,
+    DoneAnywhere,
     Blocked,
+    AsksInput,
     Offer,
 }
 
@@ -63,6 +72,7 @@ impl List {
 struct Data {
     own_words: Vec<String>,
     host_tags: Vec<String>,
+    relayed: Vec<String>,
     abbreviations: Vec<String>,
     finishing_tools: Vec<String>,
     finishing_commands: Vec<String>,
@@ -86,6 +96,8 @@ pub(super) struct Table {
     pub(super) own_words: Vec<String>,
     /// Tags in which the program around the model speaks.
     pub(super) host_tags: Vec<String>,
+    /// How texts open that a program writes under a person's name.
+    pub(super) relayed: Vec<String>,
     pub(super) abbreviations: Vec<String>,
     /// Tools whose call ends a turn with a report.
     pub(super) finishing_tools: Vec<String>,
@@ -145,8 +157,9 @@ impl Marks {
 }
 
 /// Read once; a test holds that the file is well formed.
-pub(super) static TABLE: LazyLock<Table> =
-    LazyLock::new(|| toml::from_str(include_str!("phrases.toml")).map_or_else(|_| Table::empty(), Table::new));
+pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    toml::from_str(include_str!("phrases.toml")).map_or_else(|_| Table::empty(), Table::new)
+});
 
 impl Table {
     fn empty() -> Self {
@@ -154,6 +167,7 @@ impl Table {
         Self {
             own_words: none(),
             host_tags: none(),
+            relayed: none(),
             abbreviations: none(),
             finishing_tools: none(),
             finishing_commands: none(),
@@ -181,6 +195,7 @@ impl Table {
         Self {
             own_words: data.own_words,
             host_tags: data.host_tags,
+            relayed: data.relayed,
             abbreviations: data.abbreviations,
             finishing_tools: data.finishing_tools,
             finishing_commands: data.finishing_commands,
@@ -222,6 +237,21 @@ impl Table {
         let hits = self.hits(sentence);
         let first = hits.iter().filter(|hit| hit.lists & list.bit() != 0).min_by_key(|hit| hit.start)?;
         Some(first.start..first.end)
+    }
+
+    /// A sentence without the phrases of these lists.
+    pub(super) fn without(&self, lists: &[List], sentence: &str) -> String {
+        let mask = lists.iter().fold(0, |mask, list| mask | list.bit());
+        let mut cut: Vec<Hit> = self.hits(sentence).into_iter().filter(|hit| hit.lists & mask != 0).collect();
+        cut.sort_by_key(|hit| hit.start);
+        let mut rest = String::new();
+        let mut from = 0;
+        for hit in cut {
+            rest.push_str(sentence.get(from..hit.start).unwrap_or_default());
+            from = from.max(hit.end);
+        }
+        rest.push_str(&sentence[from..]);
+        rest
     }
 
     fn hits(&self, sentence: &str) -> Vec<Hit> {
@@ -275,8 +305,12 @@ fn covers(sentence: &str, hits: &[Hit]) -> bool {
     let mut at = 0;
     let mut any = false;
     while let Some(word) = sentence[at..].find(|c: char| c.is_alphanumeric()).map(|more| at + more) {
-        let here = hits.iter().filter(|hit| hit.start == word && hit.lists & (acknowledgement | List::Filler.bit()) != 0);
-        let Some(hit) = here.max_by_key(|hit| (hit.end, hit.lists & acknowledgement != 0)) else { return false };
+        let here = hits
+            .iter()
+            .filter(|hit| hit.start == word && hit.lists & (acknowledgement | List::Filler.bit()) != 0);
+        let Some(hit) = here.max_by_key(|hit| (hit.end, hit.lists & acknowledgement != 0)) else {
+            return false;
+        };
         any |= hit.lists & acknowledgement != 0;
         at = hit.end;
     }

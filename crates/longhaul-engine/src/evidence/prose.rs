@@ -19,8 +19,15 @@ const LONGEST: usize = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sentence<'a> {
     pub(super) text: &'a str,
-    /// Whether it stands in an item of a list.
-    pub(super) in_list: bool,
+    pub(super) place: Place,
+}
+
+/// Where a sentence stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Paragraph,
+    Item,
+    Heading,
 }
 
 impl<'a> Sentence<'a> {
@@ -31,6 +38,11 @@ impl<'a> Sentence<'a> {
         } else {
             Cow::Borrowed(self.text)
         }
+    }
+
+    /// Whether it leads to what stands below it.
+    pub(super) fn leads(self) -> bool {
+        self.text.trim_end_matches(['*', '_', ' ']).ends_with([':', '：'])
     }
 
     /// Whether it asks something.
@@ -61,7 +73,7 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence<'_>> {
         }
         let start = words.at + words.text.len() - bare.len();
         let end = words.at + words.text.len();
-        let paragraph = open.unwrap_or(Paragraph { start, end, in_list: is_item && !words.text.starts_with('#') });
+        let paragraph = open.unwrap_or(Paragraph { start, end, place: place(words.text, bare) });
         open = Some(Paragraph { end, ..paragraph });
     }
     flush(text, &mut open, &mut found);
@@ -73,12 +85,25 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence<'_>> {
 struct Paragraph {
     start: usize,
     end: usize,
-    in_list: bool,
+    place: Place,
 }
 
 fn flush<'a>(text: &'a str, open: &mut Option<Paragraph>, found: &mut Vec<Sentence<'a>>) {
-    if let Some(Paragraph { start, end, in_list }) = open.take() {
-        split(&text[start..end], in_list, found);
+    let Some(Paragraph { start, end, place }) = open.take() else { return };
+    let paragraph = &text[start..end];
+    // A paragraph with a piece of JSON in it was pasted, however its lines were broken.
+    if !paragraph.contains("{\"") && !paragraph.contains("\":") {
+        split(paragraph, place, found);
+    }
+}
+
+fn place(line: &str, bare: &str) -> Place {
+    let is_bold = line.starts_with("**") && line.ends_with("**");
+    match line.as_bytes() {
+        [b'#', ..] => Place::Heading,
+        _ if is_bold => Place::Heading,
+        _ if bare.len() < line.len() => Place::Item,
+        _ => Place::Paragraph,
     }
 }
 
@@ -185,14 +210,32 @@ fn is_pasted(line: &str) -> bool {
 /// Starts that loggers, stack traces and test runners write.
 fn is_output(text: &str) -> bool {
     const STARTS: [&str; 17] = [
-        "Traceback (", "File \"", "at ", "E   ", "ERROR", "WARN", "INFO ", "DEBUG ", "TRACE ", "FATAL", "error[", "warning: ",
-        "error: ", "npm ERR", "thread '", "diff --git", "index ",
+        "Traceback (",
+        "File \"",
+        "at ",
+        "E   ",
+        "ERROR",
+        "WARN",
+        "INFO ",
+        "DEBUG ",
+        "TRACE ",
+        "FATAL",
+        "error[",
+        "warning: ",
+        "error: ",
+        "npm ERR",
+        "thread '",
+        "diff --git",
+        "index ",
     ];
     let starts = |start: &&str| {
-        text.starts_with(*start) && (*start != "at " || text.ends_with(')')) && (*start != "index " || text.contains(".."))
+        text.starts_with(*start)
+            && (*start != "at " || text.ends_with(')'))
+            && (*start != "index " || text.contains(".."))
     };
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let stamped = digits >= 2 && text.as_bytes().get(digits).is_some_and(|byte| matches!(byte, b':' | b'-' | b'/'))
+    let stamped = digits >= 2
+        && text.as_bytes().get(digits).is_some_and(|byte| matches!(byte, b':' | b'-' | b'/'))
         && text.as_bytes().get(digits + 1).is_some_and(u8::is_ascii_digit);
     stamped || STARTS.iter().any(starts)
 }
@@ -200,11 +243,29 @@ fn is_output(text: &str) -> bool {
 /// Words that open a line of a program, and signs that prose has not.
 fn is_code(text: &str) -> bool {
     const OPENERS: [&str; 18] = [
-        "def ", "class ", "import ", "from ", "function ", "const ", "let ", "var ", "return ", "public ", "private ",
-        "#include", "#!", "//", "/*", "--", "fn ", "pub ",
+        "def ",
+        "class ",
+        "import ",
+        "from ",
+        "function ",
+        "const ",
+        "let ",
+        "var ",
+        "return ",
+        "public ",
+        "private ",
+        "#include",
+        "#!",
+        "//",
+        "/*",
+        "--",
+        "fn ",
+        "pub ",
     ];
     let opens = OPENERS.iter().any(|opener| text.starts_with(opener));
-    let is_sign = |byte: &u8| matches!(byte, b'(' | b')' | b'{' | b'}' | b'[' | b']' | b'=' | b';' | b'<' | b'>' | b'\\' | b'|');
+    let is_sign = |byte: &u8| {
+        matches!(byte, b'(' | b')' | b'{' | b'}' | b'[' | b']' | b'=' | b';' | b'<' | b'>' | b'\\' | b'|')
+    };
     let signs = text.bytes().filter(is_sign).count();
     (opens && signs > 0) || text.starts_with("//") || text.starts_with("#!") || signs * 6 > text.len()
 }
@@ -216,7 +277,9 @@ pub(super) fn without_bullet(text: &str) -> &str {
         [b'-' | b'*' | b'+', b' ', ..] => 1,
         [b'#', ..] => text.bytes().take_while(|byte| *byte == b'#').count(),
         _ if text.starts_with('•') => '•'.len_utf8(),
-        [..] if (1..=3).contains(&digits) && matches!(text.as_bytes().get(digits), Some(b'.' | b')')) => digits + 1,
+        [..] if (1..=3).contains(&digits) && matches!(text.as_bytes().get(digits), Some(b'.' | b')')) => {
+            digits + 1
+        }
         _ => return text,
     };
     let rest = &text[mark..];
@@ -233,7 +296,7 @@ pub(super) fn without_bullet(text: &str) -> &str {
 }
 
 /// Splits a paragraph where its sentences end.
-fn split<'a>(paragraph: &'a str, in_list: bool, found: &mut Vec<Sentence<'a>>) {
+fn split<'a>(paragraph: &'a str, place: Place, found: &mut Vec<Sentence<'a>>) {
     let mut start = 0;
     let mut in_code = false;
     let mut rest = paragraph.char_indices().peekable();
@@ -247,22 +310,24 @@ fn split<'a>(paragraph: &'a str, in_list: bool, found: &mut Vec<Sentence<'a>>) {
             continue;
         }
         let mut end = at + character.len_utf8();
-        while let Some((_, next)) = rest.next_if(|(_, next)| matches!(next, '.' | '!' | '?' | '？' | '！' | '。' | ')' | '"' | '”' | '»' | '」' | '*' | '_')) {
+        while let Some((_, next)) = rest.next_if(|(_, next)| {
+            matches!(next, '.' | '!' | '?' | '？' | '！' | '。' | ')' | '"' | '”' | '»' | '」' | '*' | '_')
+        }) {
             end += next.len_utf8();
         }
         let followed = rest.peek().is_none_or(|(_, next)| next.is_whitespace());
         if (full || followed) && !is_abbreviation(&paragraph[start..end]) {
-            push(&paragraph[start..end], in_list, found);
+            push(&paragraph[start..end], place, found);
             start = end;
         }
     }
-    push(&paragraph[start..], in_list, found);
+    push(&paragraph[start..], place, found);
 }
 
-fn push<'a>(text: &'a str, in_list: bool, found: &mut Vec<Sentence<'a>>) {
+fn push<'a>(text: &'a str, place: Place, found: &mut Vec<Sentence<'a>>) {
     let text = text.trim();
     if text.chars().any(char::is_alphanumeric) && text.len() <= LONGEST {
-        found.push(Sentence { text, in_list });
+        found.push(Sentence { text, place });
     }
 }
 
@@ -270,6 +335,7 @@ fn push<'a>(text: &'a str, in_list: bool, found: &mut Vec<Sentence<'a>>) {
 fn is_abbreviation(text: &str) -> bool {
     let Some(bare) = text.strip_suffix('.') else { return false };
     let word = bare.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or(bare);
-    let is_number = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) && word.len() == bare.trim().len();
+    let is_number =
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()) && word.len() == bare.trim().len();
     is_number || TABLE.abbreviations.iter().any(|known| known.eq_ignore_ascii_case(word))
 }

@@ -53,7 +53,9 @@ impl State {
                 let before = self.processes.len();
                 self.processes.retain(|command| !command.contains(word.as_str()));
                 // A process id names nothing that was seen: the newest is the likeliest.
-                if before == self.processes.len() && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'%') {
+                if before == self.processes.len()
+                    && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'%')
+                {
                     self.processes.pop();
                 }
             }
@@ -71,8 +73,7 @@ impl State {
 
 /// A path, seen from a folder.
 pub(super) fn below(folder: Option<&str>, path: &str) -> String {
-    let is_absolute = path.starts_with(['/', '~', '$']) || path.get(1..3).is_some_and(|drive| drive == ":\\" || drive == ":/");
-    let Some(folder) = folder.filter(|_| !is_absolute) else { return path.to_owned() };
+    let Some(folder) = folder.filter(|_| !is_absolute(path)) else { return path.to_owned() };
     let mut parts: Vec<&str> = folder.trim_end_matches('/').split('/').collect();
     for part in path.split('/') {
         match part {
@@ -84,6 +85,11 @@ pub(super) fn below(folder: Option<&str>, path: &str) -> String {
         }
     }
     parts.join("/")
+}
+
+fn is_absolute(path: &str) -> bool {
+    let drive = path.get(1..3).is_some_and(|drive| drive == ":\\" || drive == ":/");
+    path.starts_with(['/', '~', '$']) || drive
 }
 
 /// What an exchange tells about the state.
@@ -102,7 +108,8 @@ pub(super) fn signs(exchange: &Exchange<'_>, action: &Action) -> Vec<Sign> {
     let worked = action.outcome != Outcome::Failed;
     let command = arguments["command"].as_str().or(action.target.as_deref()).unwrap_or_default();
     if worked {
-        let in_background = ["run_in_background", "background", "is_background"].iter().any(|key| arguments[*key] == true);
+        let in_background =
+            ["run_in_background", "background", "is_background"].iter().any(|key| arguments[*key] == true);
         of_command(command, in_background, &mut signs);
     }
     let words = || exchange.results.iter().filter(|block| block.kind == BlockKind::Text);
@@ -115,12 +122,14 @@ pub(super) fn signs(exchange: &Exchange<'_>, action: &Action) -> Vec<Sign> {
 fn of_command(command: &str, in_background: bool, signs: &mut Vec<Sign>) {
     let mut rest = command;
     while let Some((part, after)) = next_part(rest) {
-        of_part(part, signs);
+        of_part(part, command, signs);
         rest = after;
     }
     let trimmed = command.trim_end();
     let ends_in_background = trimmed.ends_with('&') && !trimmed.ends_with("&&");
-    let started = [" up -d", "pm2 start", "docker run -d", "nohup ", "systemctl start"].iter().any(|word| command.contains(word));
+    let started = [" up -d", "pm2 start", "docker run -d", "nohup ", "systemctl start"]
+        .iter()
+        .any(|word| command.contains(word));
     let backgrounded = trimmed.contains(" & ") || trimmed.contains("& sleep") || trimmed.contains("&\n");
     if in_background || ends_in_background || started || backgrounded {
         signs.push(Sign::Starts(clip(trimmed, 200).to_owned()));
@@ -137,11 +146,18 @@ fn next_part(command: &str) -> Option<(&str, &str)> {
     Some((command[..end].trim(), &command[end..]))
 }
 
-fn of_part(part: &str, signs: &mut Vec<Sign>) {
-    let words: Vec<&str> = part.split_whitespace().map(|word| word.trim_matches(['"', '\''])).take(6).collect();
+fn of_part(part: &str, command: &str, signs: &mut Vec<Sign>) {
+    let words: Vec<&str> =
+        part.split_whitespace().map(|word| word.trim_matches(['"', '\''])).take(6).collect();
+    let is_alone = part.len() == command.trim().len();
     match words.as_slice() {
-        ["cd", path] if !path.starts_with('-') => signs.push(Sign::Directory((*path).to_owned())),
-        ["git", "checkout" | "switch", "-b" | "-c" | "-B" | "-C", name, ..] | ["git", "switch", name] if !name.starts_with('-') => {
+        // Some shells begin anew with each call: where a relative step leads is sure only if it is all that was done.
+        ["cd", path] if is_absolute(path) || (is_alone && !path.starts_with('-')) => {
+            signs.push(Sign::Directory((*path).to_owned()));
+        }
+        ["git", "checkout" | "switch", "-b" | "-c" | "-B" | "-C", name, ..] | ["git", "switch", name]
+            if !name.starts_with('-') =>
+        {
             signs.push(Sign::Branch((*name).to_owned()));
         }
         ["kill", .., id] => signs.push(Sign::Stops(Some(id.trim_start_matches('%').to_owned()))),
@@ -150,9 +166,13 @@ fn of_part(part: &str, signs: &mut Vec<Sign>) {
             signs.push(Sign::Stops(Some("docker".to_owned())));
         }
         ["docker", "stop" | "rm", .., name] => signs.push(Sign::Stops(Some((*name).to_owned()))),
-        ["source" | ".", path] if path.ends_with("activate") => signs.push(Sign::Environment(format!("venv {path}"))),
+        ["source" | ".", path] if path.ends_with("activate") => {
+            signs.push(Sign::Environment(format!("venv {path}")));
+        }
         ["conda" | "mamba", "activate", name] => signs.push(Sign::Environment(format!("conda {name}"))),
-        ["nvm" | "pyenv" | "rbenv" | "asdf", "use" | "local" | "global" | "shell", rest @ ..] if !rest.is_empty() => {
+        ["nvm" | "pyenv" | "rbenv" | "asdf", "use" | "local" | "global" | "shell", rest @ ..]
+            if !rest.is_empty() =>
+        {
             signs.push(Sign::Environment(format!("{} {}", words[0], rest.join(" "))));
         }
         ["export", variable, ..] => signs.extend(variable_sign(variable)),
@@ -164,7 +184,10 @@ fn of_part(part: &str, signs: &mut Vec<Sign>) {
 fn variable_sign(assignment: &str) -> Option<Sign> {
     let (name, value) = assignment.split_once('=')?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let secret = ["KEY", "TOKEN", "SECRET", "PASS", "PWD", "AUTH", "CRED", "COOKIE", "SESSION", "PRIVATE", "DSN", "URL", "URI"];
+    let secret = [
+        "KEY", "TOKEN", "SECRET", "PASS", "PWD", "AUTH", "CRED", "COOKIE", "SESSION", "PRIVATE", "DSN",
+        "URL", "URI",
+    ];
     let is_secret = secret.iter().any(|word| name.to_ascii_uppercase().contains(word)) || value.len() > 60;
     let shown = if is_secret { "(set)" } else { value };
     (is_name && name != "PATH").then(|| Sign::Environment(format!("{name}={shown}")))
@@ -172,23 +195,40 @@ fn variable_sign(assignment: &str) -> Option<Sign> {
 
 fn of_output(command: &str, opening: &str, ending: &str, signs: &mut Vec<Sign>) {
     let first = opening.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    let is_command = |words: &str| command == words || command.ends_with(&format!("&& {words}")) || command.ends_with(&format!("; {words}"));
+    let is_command = |words: &str| {
+        command == words
+            || command.ends_with(&format!("&& {words}"))
+            || command.ends_with(&format!("; {words}"))
+    };
     if is_command("pwd") && first.starts_with('/') {
         signs.push(Sign::Directory(first.to_owned()));
     }
     if command.contains("git ") {
         let branch = opening.lines().find_map(|line| {
-            let on = line.strip_prefix("On branch ").or_else(|| line.strip_prefix("## ")).or_else(|| line.strip_prefix("Switched to branch '"));
-            let on = on.or_else(|| line.strip_prefix("Switched to a new branch '")).or_else(|| line.strip_prefix("* ").filter(|_| command.contains("git branch")));
+            let on = line
+                .strip_prefix("On branch ")
+                .or_else(|| line.strip_prefix("## "))
+                .or_else(|| line.strip_prefix("Switched to branch '"));
+            let on = on
+                .or_else(|| line.strip_prefix("Switched to a new branch '"))
+                .or_else(|| line.strip_prefix("* ").filter(|_| command.contains("git branch")));
             let name = on?.split("...").next()?.trim().trim_end_matches('\'');
             (!name.is_empty() && !name.contains(' ')).then(|| name.to_owned())
         });
         let shown = is_command("git branch --show-current") || command.contains("--abbrev-ref HEAD");
-        let branch = branch.or_else(|| (shown && !first.contains(' ') && !first.is_empty()).then(|| first.to_owned()));
+        let branch =
+            branch.or_else(|| (shown && !first.contains(' ') && !first.is_empty()).then(|| first.to_owned()));
         signs.extend(branch.map(Sign::Branch));
     }
-    let asks_version = command.contains("--version") || command.ends_with(" -v") || command.ends_with(" -V") || command.ends_with(" version");
-    if asks_version && first.len() <= 80 && first.bytes().any(|byte| byte.is_ascii_digit()) && !first.is_empty() {
+    let asks_version = command.contains("--version")
+        || command.ends_with(" -v")
+        || command.ends_with(" -V")
+        || command.ends_with(" version");
+    if asks_version
+        && first.len() <= 80
+        && first.bytes().any(|byte| byte.is_ascii_digit())
+        && !first.is_empty()
+    {
         let program = command.split_whitespace().find(|word| !word.contains('=')).unwrap_or_default();
         let named = first.to_ascii_lowercase().contains(&program.to_ascii_lowercase()) || first.contains(' ');
         signs.push(Sign::Environment(if named { first.to_owned() } else { format!("{program} {first}") }));
@@ -196,7 +236,8 @@ fn of_output(command: &str, opening: &str, ending: &str, signs: &mut Vec<Sign>) 
     // Shells of some agents say after each command where they are.
     for mark in ["(Current directory: ", "[Current working directory: ", "Current working directory: "] {
         if let Some(at) = ending.rfind(mark) {
-            let path = ending[at + mark.len()..].lines().next().unwrap_or_default().trim_end_matches([')', ']']);
+            let path =
+                ending[at + mark.len()..].lines().next().unwrap_or_default().trim_end_matches([')', ']']);
             if path.starts_with('/') {
                 signs.push(Sign::Directory(path.to_owned()));
             }
@@ -207,8 +248,12 @@ fn of_output(command: &str, opening: &str, ending: &str, signs: &mut Vec<Sign>) 
 
 /// The folder that a note of the program around the model names.
 pub(super) fn of_note(opening: &str) -> Option<Sign> {
-    const MARKS: [(&str, &str); 4] =
-        [("<cwd>", "</cwd>"), ("Working directory: ", "\n"), ("Current Working Directory (", ")"), ("Current working directory: ", "\n")];
+    const MARKS: [(&str, &str); 4] = [
+        ("<cwd>", "</cwd>"),
+        ("Working directory: ", "\n"),
+        ("Current Working Directory (", ")"),
+        ("Current working directory: ", "\n"),
+    ];
     MARKS.iter().find_map(|(mark, end)| {
         let rest = &opening[opening.find(mark)? + mark.len()..];
         let path = rest[..rest.find(end).unwrap_or(rest.len())].trim();

@@ -35,11 +35,20 @@ fn collect(value: &Value, found: &mut Vec<Item>) {
         Value::String(text) => found.extend(checklist(text)),
         Value::Object(map) => {
             let text = TEXTS.iter().find_map(|key| map.get(*key)).and_then(Value::as_str);
-            let status = ["status", "state"].iter().find_map(|key| map.get(*key)).and_then(Value::as_str).and_then(kind);
-            let ticked = ["done", "completed", "checked"].iter().find_map(|key| map.get(*key)).and_then(Value::as_bool);
+            let status = ["status", "state"]
+                .iter()
+                .find_map(|key| map.get(*key))
+                .and_then(Value::as_str)
+                .and_then(kind);
+            let ticked = ["done", "completed", "checked"]
+                .iter()
+                .find_map(|key| map.get(*key))
+                .and_then(Value::as_bool);
             let kind = status.or(ticked.map(|done| if done { SaidKind::Done } else { SaidKind::Next }));
             match (text, kind) {
-                (Some(text), Some(kind)) => found.push(Item { text: clip(text.trim(), WIDTH).to_owned(), kind }),
+                (Some(text), Some(kind)) => {
+                    found.push(Item { text: clip(text.trim(), WIDTH).to_owned(), kind });
+                }
                 _ => map.values().for_each(|value| collect(value, found)),
             }
         }
@@ -66,9 +75,15 @@ pub(super) fn checklist(text: &str) -> Vec<Item> {
         let line = line.trim_start();
         let digits = line.bytes().take_while(u8::is_ascii_digit).count();
         let line = line[digits..].trim_start_matches(['-', '*', '+', '.', ')']).trim_start();
-        let (kind, rest) = [("[ ]", SaidKind::Next), ("[x]", SaidKind::Done), ("[X]", SaidKind::Done), ("[-]", SaidKind::Doing), ("[~]", SaidKind::Doing)]
-            .into_iter()
-            .find_map(|(mark, kind)| Some((kind, line.strip_prefix(mark)?.trim())))?;
+        let (kind, rest) = [
+            ("[ ]", SaidKind::Next),
+            ("[x]", SaidKind::Done),
+            ("[X]", SaidKind::Done),
+            ("[-]", SaidKind::Doing),
+            ("[~]", SaidKind::Doing),
+        ]
+        .into_iter()
+        .find_map(|(mark, kind)| Some((kind, line.strip_prefix(mark)?.trim())))?;
         (!rest.is_empty()).then(|| Item { text: clip(rest, WIDTH).to_owned(), kind })
     };
     Lines::new(text, Breaks::Newline).filter_map(|line| item(line.text)).take(MOST).collect()
@@ -84,7 +99,8 @@ mod tests {
 
     #[test]
     fn lists_of_tasks_are_read_in_the_common_forms() {
-        let expected = [("Add tests", SaidKind::Done), ("Fix lint", SaidKind::Doing), ("Push", SaidKind::Next)];
+        let expected =
+            [("Add tests", SaidKind::Done), ("Fix lint", SaidKind::Doing), ("Push", SaidKind::Next)];
         for arguments in [
             r#"{"todos":[{"content":"Add tests","status":"completed"},{"content":"Fix lint","status":"in_progress"},{"content":"Push","status":"pending"}]}"#,
             r#"{"plan":[{"step":"Add tests","status":"done"},{"step":"Fix lint","status":"in-progress"},{"step":"Push","status":"todo"}]}"#,

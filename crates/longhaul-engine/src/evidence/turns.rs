@@ -7,8 +7,9 @@ use crate::lines::clip;
 
 use super::exchange::{Did, Ending};
 use super::names::{self, shared};
+use super::phrases::{List, TABLE};
 use super::prompt::{self, Speech, Spoken, Utterance};
-use super::reply::Told;
+use super::reply::{Leaves, Told};
 use super::{Ask, Asker, OnceOnly, Question, Request, RequestState, Reversal, Rule, SaidKind, Uses};
 
 /// So much of an answer is kept.
@@ -19,6 +20,10 @@ const DETAILED: usize = 8;
 
 /// A reversal is about one of so many newest requests or rules: looking further back would cost more the longer a session is.
 const RECENT: usize = 64;
+
+/// In a prompt with more sentences than this, only the first take something back: the rest is a task of its own.
+const BRIEF: usize = 8;
+const OPENING: usize = 3;
 
 /// How a turn of the assistant stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub(super) struct Turns {
     pending: Vec<usize>,
     turn: Turn,
     has_open_todo: bool,
+    /// The unit of the newest prompt.
+    asked: usize,
 }
 
 impl Turns {
@@ -59,6 +66,7 @@ impl Turns {
             pending: Vec::new(),
             turn: Turn::Idle,
             has_open_todo: false,
+            asked: 0,
         }
     }
 
@@ -66,46 +74,69 @@ impl Turns {
     pub(super) fn prompt(&mut self, unit: usize, spoken: &[&Spoken]) {
         let said: Vec<&Utterance> = spoken.iter().flat_map(|spoken| &spoken.sentences).collect();
         let has = |kinds: &[Speech]| said.iter().any(|said| kinds.contains(&said.kind));
-        let text = spoken.iter().map(|spoken| spoken.text.as_str()).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n");
+        let text = spoken
+            .iter()
+            .map(|spoken| spoken.text.as_str())
+            .filter(|text| !text.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n\n");
         if text.is_empty() {
             return;
         }
         let was_waiting = self.turn == Turn::Waiting;
         self.answer_from_user(&text);
         self.keep_rules(unit, &said);
-        let wants = [Speech::Demand, Speech::Statement, Speech::Question, Speech::Denial, Speech::Replacement];
-        let wants_something = has(&wants) || said.is_empty();
-        let resumes = has(&[Speech::Resume]) && !has(&[Speech::Demand, Speech::Question, Speech::Replacement]);
-        let denies = said.iter().find(|said| wants.contains(&said.kind)).is_some_and(|said| said.kind == Speech::Denial);
-        let offer = match &self.turn {
-            Turn::Reported { offer, .. } => offer.clone(),
-            _ => None,
+        let wants_something = said.iter().any(|said| said.kind.wants()) || said.is_empty();
+        let wants_plainly = said.iter().any(|said| said.kind.wants_plainly());
+        let resumes = has(&[Speech::Resume]) && !wants_plainly;
+        let denies =
+            said.iter().find(|said| said.kind.wants()).is_some_and(|said| said.kind == Speech::Denial);
+        let (reported, offer) = match &self.turn {
+            Turn::Reported { offer, .. } => (true, offer.clone()),
+            _ => (false, None),
         };
         if !(denies || resumes && !self.pending.is_empty()) {
             self.settle();
         }
         self.take_back(unit, &said, was_waiting);
         let accepts = offer.filter(|_| has(&[Speech::Yes]) && !wants_something);
-        let answers = was_waiting && !has(&[Speech::Demand, Speech::Question, Speech::Replacement, Speech::Denial]);
-        let goes_on = resumes && !self.pending.is_empty();
+        // Words that only go with what was said before: an answer, thanks with a remark, go on.
+        let goes_with = !wants_plainly
+            && (was_waiting || reported && has(&[Speech::Thanks]) || resumes && !self.pending.is_empty());
         if let Some(offer) = accepts {
             let gist = format!("{text} (to: {offer})");
             self.request(unit, text, gist, Ask::Task);
-        } else if (wants_something || resumes) && !answers && !goes_on {
-            let only_questions = has(&[Speech::Question]) && !said.iter().any(|said| wants.contains(&said.kind) && said.kind != Speech::Question);
+        } else if (wants_something || resumes) && !goes_with {
+            let other = |said: &&&Utterance| said.kind.wants() && said.kind != Speech::Question;
+            let only_questions = has(&[Speech::Question]) && !said.iter().any(|said| other(&said));
             let gist = prompt::gist(said.iter().copied());
             let gist = if gist.is_empty() { clip(&text, ANSWER).to_owned() } else { gist };
             self.request(unit, text, gist, if only_questions { Ask::Question } else { Ask::Task });
         }
+        self.asked = unit;
         let asked = said.iter().filter(|said| said.kind == Speech::Question);
-        self.questions.extend(asked.map(|said| Question { unit, by: Asker::User, text: said.text.clone(), answer: None, uses: Uses::default() }));
+        self.questions.extend(asked.map(|said| Question {
+            unit,
+            by: Asker::User,
+            text: said.text.clone(),
+            answer: None,
+            uses: Uses::default(),
+        }));
         self.turn = if self.pending.is_empty() { Turn::Idle } else { Turn::Working };
     }
 
     fn request(&mut self, unit: usize, text: String, gist: String, ask: Ask) {
         self.pending.push(self.requests.len());
         self.has_open_todo = false;
-        self.requests.push(Request { unit, text, gist, ask, state: RequestState::Open, settled: None, uses: Uses::default() });
+        self.requests.push(Request {
+            unit,
+            text,
+            gist,
+            ask,
+            state: RequestState::Open,
+            settled: None,
+            uses: Uses::default(),
+        });
     }
 
     fn keep_rules(&mut self, unit: usize, said: &[&Utterance]) {
@@ -114,7 +145,9 @@ impl Turns {
                 Speech::Rule if !self.rules.iter().rev().take(RECENT).any(|rule| rule.text == said.text) => {
                     self.rules.push(Rule { unit, text: said.text.clone(), uses: Uses::default() });
                 }
-                Speech::OnceOnly => self.once_only.push(OnceOnly { unit, text: said.text.clone(), uses: Uses::default() }),
+                Speech::OnceOnly => {
+                    self.once_only.push(OnceOnly { unit, text: said.text.clone(), uses: Uses::default() });
+                }
                 _ => {}
             }
         }
@@ -122,7 +155,11 @@ impl Turns {
 
     /// The newest prompt answers what the assistant asked.
     fn answer_from_user(&mut self, text: &str) {
-        let open = self.questions.iter_mut().rev().take_while(|question| question.by == Asker::Assistant && question.answer.is_none());
+        let open = self
+            .questions
+            .iter_mut()
+            .rev()
+            .take_while(|question| question.by == Asker::Assistant && question.answer.is_none());
         for question in open {
             question.answer = Some(clip(text, ANSWER).to_owned());
         }
@@ -130,12 +167,34 @@ impl Turns {
 
     /// Cancels what the user takes back or wants replaced.
     fn take_back(&mut self, unit: usize, said: &[&Utterance], was_waiting: bool) {
-        for (at, said) in said.iter().enumerate() {
+        let opening = if said.len() <= BRIEF { said } else { &said[..OPENING] };
+        for (at, said) in opening.iter().enumerate() {
             match said.kind {
                 Speech::Reversal => {
-                    let about = names::telling(&said.text);
-                    let cancels = self.withdraw_rule(&about).map_or_else(|| self.cancelled_by(&about, at), |()| None);
-                    self.reversals.push(Reversal { unit, text: said.text.clone(), cancels: cancels.map(|at| self.requests[at].unit) });
+                    let about =
+                        names::telling(&TABLE.without(
+                            &[List::Reversal, List::ReversalAnywhere, List::ReversalWhole],
+                            &said.text,
+                        ));
+                    let cancels =
+                        self.withdraw_rule(&about).map_or_else(|| self.cancelled_by(&about, at), |()| None);
+                    self.reversals.push(Reversal {
+                        unit,
+                        text: said.text.clone(),
+                        cancels: cancels.map(|at| self.requests[at].unit),
+                    });
+                    if let Some(request) = cancels {
+                        self.cancel(request, unit);
+                    }
+                }
+                Speech::Undo => {
+                    let newest = self.requests.len().checked_sub(1);
+                    let cancels = newest.filter(|at| self.requests[*at].state != RequestState::Cancelled);
+                    self.reversals.push(Reversal {
+                        unit,
+                        text: said.text.clone(),
+                        cancels: cancels.map(|at| self.requests[at].unit),
+                    });
                     if let Some(request) = cancels {
                         self.cancel(request, unit);
                     }
@@ -159,22 +218,38 @@ impl Turns {
     /// Drops the rule that a reversal names, if it names one rather than a request.
     fn withdraw_rule(&mut self, about: &[u64]) -> Option<()> {
         let hits = |text: &str| shared(about, &names::telling(text));
-        let (at, best) = self.rules.iter().enumerate().rev().take(RECENT).map(|(at, rule)| (at, hits(&rule.text))).max_by_key(|(_, hits)| *hits)?;
-        let requests = self.requests.iter().rev().take(RECENT).map(|request| hits(&request.gist)).max().unwrap_or(0);
+        let (at, best) = self
+            .rules
+            .iter()
+            .enumerate()
+            .rev()
+            .take(RECENT)
+            .map(|(at, rule)| (at, hits(&rule.text)))
+            .max_by_key(|(_, hits)| *hits)?;
+        let requests =
+            self.requests.iter().rev().take(RECENT).map(|request| hits(&request.gist)).max().unwrap_or(0);
         (best > 0 && best > requests && 2 * best >= about.len()).then(|| drop(self.rules.remove(at)))
     }
 
     /// The request that a reversal is about: the one that it names, or the newest.
     fn cancelled_by(&self, about: &[u64], place: usize) -> Option<usize> {
-        let alive = || self.requests.iter().enumerate().rev().take(RECENT).filter(|(_, request)| request.state != RequestState::Cancelled);
+        let alive = || {
+            self.requests
+                .iter()
+                .enumerate()
+                .rev()
+                .take(RECENT)
+                .filter(|(_, request)| request.state != RequestState::Cancelled)
+        };
         let named = alive().map(|(at, request)| (at, names::telling(&request.gist)));
-        let named = named.map(|(at, words)| (at, shared(about, &words), words.len())).filter(|(_, hits, _)| *hits > 0);
+        let named = named
+            .map(|(at, words)| (at, shared(about, &words), words.len()))
+            .filter(|(_, hits, _)| *hits > 0);
         if let Some((at, hits, words)) = named.max_by_key(|(at, hits, _)| (*hits, *at)) {
             return (words <= DETAILED || hits * 4 >= words).then_some(at);
         }
         // Words about something that no request names take back nothing that was asked for.
-        let newest = self.pending.last().copied().or_else(|| alive().next().map(|(at, _)| at));
-        newest.filter(|_| about.len() <= 2 && place < 3)
+        self.pending.last().copied().filter(|_| about.len() <= 2 && place < OPENING)
     }
 
     /// A reply of the assistant with what it did.
@@ -189,20 +264,32 @@ impl Turns {
                 Ending::Asks(question) => {
                     self.turn = Turn::Waiting;
                     let text = question.clone();
-                    self.questions.push(Question { unit, by: Asker::Assistant, text, answer: None, uses: Uses::default() });
+                    self.questions.push(Question {
+                        unit,
+                        by: Asker::Assistant,
+                        text,
+                        answer: None,
+                        uses: Uses::default(),
+                    });
                 }
             }
         }
-        let told: Vec<&&Told> = told.iter().filter(|told| !told.is_empty).collect();
+        let told: Vec<&&Told> = told.iter().filter(|told| told.leaves != Leaves::Silent).collect();
+        self.answer_from_assistant(&told);
         let Some(last) = told.last().filter(|_| did.is_empty()) else { return };
-        let reports = told.iter().any(|told| told.reports);
-        let is_blocked = told.iter().any(|told| told.is_blocked) && !reports;
-        if last.announces && !reports {
+        let reports = told.iter().any(|told| told.leaves == Leaves::Reporting);
+        let is_blocked = told.iter().any(|told| told.leaves == Leaves::Blocked);
+        if last.leaves == Leaves::Announcing && !reports {
             self.turn = Turn::Working;
             return;
         }
-        self.answer_from_assistant(&told);
-        let asked = last.asks.iter().map(|text| Question { unit, by: Asker::Assistant, text: text.clone(), answer: None, uses: Uses::default() });
+        let asked = last.asks.iter().map(|text| Question {
+            unit,
+            by: Asker::Assistant,
+            text: text.clone(),
+            answer: None,
+            uses: Uses::default(),
+        });
         self.questions.extend(asked);
         self.turn = if !reports && (!last.asks.is_empty() || is_blocked) {
             Turn::Waiting
@@ -211,10 +298,15 @@ impl Turns {
         };
     }
 
+    /// The newest words of the turn answer what the newest prompt asks: what is said before the work is done is an answer only
+    /// where nothing follows.
     fn answer_from_assistant(&mut self, told: &[&&Told]) {
-        let Some(answer) = told.iter().map(|told| &told.opening).find(|opening| !opening.is_empty()) else { return };
-        let open = self.questions.iter_mut().rev().filter(|question| question.by == Asker::User);
-        for question in open.take_while(|question| question.answer.is_none()) {
+        let Some(answer) = told.iter().map(|told| &told.opening).find(|opening| !opening.is_empty()) else {
+            return;
+        };
+        let asked = self.asked;
+        let open = self.questions.iter_mut().rev().take_while(|question| question.unit >= asked);
+        for question in open.filter(|question| question.by == Asker::User) {
             question.answer = Some(answer.clone());
         }
     }
