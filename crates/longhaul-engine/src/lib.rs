@@ -15,6 +15,7 @@
 //! - [`plan`] decides what shrinks and what goes. [`digest`] makes one tool output short and keeps its [`facts`]; it reads text
 //!   by [`lines`] and JSON by its [`shape`]. What is kept elsewhere passes [`redact`] first.
 //! - [`evidence`] is what a handover could cite: requests, rules, deeds, files, problems, decisions.
+//! - [`checkpoint`] makes the handover from it that stands in place of what was folded: thirteen sections within a budget.
 //! - [`rewrite`] makes the change: splices, and an inverse that gives back the bytes.
 //! - [`check`] judges what comes out, and shares nothing with the rest but the dialect.
 //!

@@ -8,6 +8,8 @@ use crate::tokens::estimate;
 
 /// Names of files that a folded line still gives.
 const NAMED: usize = 4;
+/// The verb of tools of which nothing is known but the name.
+const OTHER: &str = "USE";
 /// The verb of a line that sums up several verbs.
 const SUM: &str = "DO";
 /// Between the tally of a repeated action and its last outcome.
@@ -35,34 +37,65 @@ pub(super) struct Line {
     pub(super) kept: bool,
 }
 
-/// How many actions of a line came out how.
+/// How many actions of a line came out how, in the order of [`Tally::WORDS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Tally {
-    succeeded: u32,
-    failed: u32,
-    unstated: u32,
-}
+struct Tally([u32; 4]);
 
 impl Tally {
+    const WORDS: [(Outcome, &'static str); 4] = [
+        (Outcome::Succeeded, "succeeded"),
+        (Outcome::Failed, "failed"),
+        (Outcome::Unknown, "answered"),
+        (Outcome::Unanswered, "without a result"),
+    ];
+
+    fn of(outcome: Outcome, times: u32) -> Self {
+        Self(Self::WORDS.map(|(known, _)| if known == outcome { times } else { 0 }))
+    }
+
     fn total(self) -> u32 {
-        self.succeeded + self.failed + self.unstated
+        self.0.iter().sum()
+    }
+
+    fn failed(self) -> u32 {
+        self.0[1]
     }
 
     fn add(&mut self, other: Self) {
-        self.succeeded += other.succeeded;
-        self.failed += other.failed;
-        self.unstated += other.unstated;
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(more);
+        }
     }
 
+    /// `3 succeeded, 1 failed`.
     fn words(self) -> String {
         let total = self.total();
-        let parts =
-            [(self.succeeded, "succeeded"), (self.failed, "failed"), (self.unstated, "without a status")];
-        if let Some((_, word)) = parts.iter().find(|(count, _)| *count == total) {
+        let counts = || Self::WORDS.iter().zip(self.0).map(|((_, word), count)| (count, *word));
+        if let Some((_, word)) = counts().find(|(count, _)| *count == total) {
             return format!("all {word}");
         }
-        let shown = parts.iter().filter(|(count, _)| *count > 0);
+        let shown = counts().filter(|(count, _)| *count > 0);
         shown.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The tally behind words of ours about so many actions.
+    fn read(outcome: &str, count: u32) -> Self {
+        let mut tally = Self::default();
+        let counts = outcome.split(LAST).next().unwrap_or(outcome);
+        for part in counts.split(", ") {
+            let (number, word) = part.split_once(' ').unwrap_or_default();
+            let known = Self::WORDS.iter().find(|(_, known)| *known == word);
+            let (Ok(number), Some((outcome, _))) = (number.parse(), known) else { break };
+            tally.add(Self::of(*outcome, number));
+        }
+        if tally.total() > 0 {
+            return tally;
+        }
+        let opens = |word: &str| counts.strip_prefix("all ").unwrap_or(counts).starts_with(word);
+        let known = Self::WORDS.iter().find(|(_, word)| opens(word)).map(|(outcome, _)| *outcome);
+        let ended = || opens("done") || opens("reported") || opens("withdrawn");
+        let outcome = known.unwrap_or(if ended() { Outcome::Succeeded } else { Outcome::Unknown });
+        Self::of(outcome, count)
     }
 }
 
@@ -79,19 +112,13 @@ impl Line {
     /// An action with the first line of its error, if it had one.
     pub(super) fn of(action: &Action, error: Option<&str>) -> Self {
         let outcome = action.outcome;
-        let mut tally = Tally::default();
-        match outcome {
-            Outcome::Succeeded => tally.succeeded = 1,
-            Outcome::Failed => tally.failed = 1,
-            Outcome::Unknown | Outcome::Unanswered => tally.unstated = 1,
-        }
         let target = action.target.as_deref().map(|target| clip_line(target, TARGET));
         Self {
             number: None,
             verb: verb(action.verb).to_owned(),
             targets: target.into_iter().filter(|target| !target.is_empty()).collect(),
             under: None,
-            tally,
+            tally: Tally::of(outcome, 1),
             last: outcome_words(action, error),
             tools: vec![clip_line(&action.tool, 40)],
             written: None,
@@ -101,13 +128,12 @@ impl Line {
 
     /// A request that came to its end.
     pub(super) fn of_request(verb: &str, request: &str, outcome: &str) -> Self {
-        let tally = Tally { succeeded: 1, ..Tally::default() };
         Self {
             number: None,
             verb: verb.to_owned(),
             targets: vec![clip_line(request, TARGET)],
             under: None,
-            tally,
+            tally: Tally::of(Outcome::Succeeded, 1),
             last: outcome.to_owned(),
             tools: Vec::new(),
             written: None,
@@ -131,7 +157,7 @@ impl Line {
             verb: verb.to_owned(),
             targets,
             under,
-            tally: read_tally(outcome, count),
+            tally: Tally::read(outcome, count),
             last: outcome.to_owned(),
             tools,
             written: Some(text.to_owned()),
@@ -172,7 +198,7 @@ impl Line {
 
     fn joins(&self, next: &Self, fold: Fold) -> bool {
         let looking = ["READ", "SEARCH", "LIST", "FETCH", "BROWSE", "NOTE"].contains(&self.verb.as_str());
-        let same_way = (self.tally.failed == 0) == (next.tally.failed == 0);
+        let same_way = (self.tally.failed() == 0) == (next.tally.failed() == 0);
         self.verb == next.verb
             && self.tools == next.tools
             && self.kept == next.kept
@@ -234,45 +260,45 @@ pub(super) fn fold_runs(lines: Vec<Line>) -> Vec<Line> {
     fold_neighbours(lines, Fold::Looking)
 }
 
-/// Folds lines, those of the checkpoint before first, until they cost no more than `room`. Lines that are kept cost nothing
-/// here and stay.
+/// Folds lines until they cost no more than `room`: those of the checkpoint before first, then neighbours, then all but the
+/// newest, then all. Lines that are kept cost nothing here and stay.
 pub(super) fn fit(mut lines: Vec<Line>, room: u64) -> Vec<Line> {
-    let old = lines.iter().filter(|line| line.number.is_some()).count();
-    let steps = [
-        Step::ByVerb { old: 0.5, all: 0.0 },
-        Step::ByVerb { old: 1.0, all: 0.0 },
-        Step::Neighbours,
-        Step::ByVerb { old: 1.0, all: 0.5 },
-        Step::ByVerb { old: 1.0, all: 0.8 },
-        Step::ByVerb { old: 1.0, all: 1.0 },
+    let old = |lines: &[Line]| lines.iter().filter(|line| line.number.is_some()).count();
+    let steps: [&dyn Fn(Vec<Line>) -> Vec<Line>; 5] = [
+        &|lines| by_verb(old(&lines) / 2, lines),
+        &|lines| by_verb(old(&lines), lines),
+        &|lines| fold_neighbours(lines, Fold::Alike),
+        &|lines| by_verb(all_but_newest(&lines, room), lines),
+        &|lines| by_verb(lines.len(), lines),
     ];
     for step in steps {
         if tokens(&lines) <= room {
             return lines;
         }
-        lines = match step {
-            Step::Neighbours => fold_neighbours(lines, Fold::Alike),
-            Step::ByVerb { old: part, all } => {
-                let of_old = (old.min(lines.len()) as f64 * part) as usize;
-                let until = of_old.max((lines.len() as f64 * all) as usize);
-                by_verb(lines, until)
-            }
-        };
+        lines = step(lines);
     }
     if tokens(&lines) <= room { lines } else { in_one(lines) }
 }
 
-/// One way to fewer lines.
-enum Step {
-    /// Neighbours with one verb become one.
-    Neighbours,
-    /// The first lines become one for each verb: this part of the old ones, or this part of all.
-    ByVerb { old: f64, all: f64 },
+/// How many lines there are before those that fit in two thirds of the room.
+fn all_but_newest(lines: &[Line], room: u64) -> usize {
+    let mut left = room * 2 / 3;
+    let fits = |line: &&Line| {
+        let cost = if line.kept { 0 } else { cost(line) };
+        let fits = cost <= left;
+        left = left.saturating_sub(cost);
+        fits
+    };
+    lines.len() - lines.iter().rev().take_while(fits).count()
 }
 
 /// About what the lines cost, with their numbers.
 fn tokens(lines: &[Line]) -> u64 {
-    lines.iter().filter(|line| !line.kept).map(|line| estimate(&line.text()).number() + 3).sum()
+    lines.iter().filter(|line| !line.kept).map(cost).sum()
+}
+
+fn cost(line: &Line) -> u64 {
+    estimate(&line.text()).number() + 3
 }
 
 fn fold_neighbours(lines: Vec<Line>, fold: Fold) -> Vec<Line> {
@@ -289,11 +315,14 @@ fn fold_neighbours(lines: Vec<Line>, fold: Fold) -> Vec<Line> {
 }
 
 /// Folds the first so many lines into one for each verb, where the last of them was.
-fn by_verb(lines: Vec<Line>, until: usize) -> Vec<Line> {
+fn by_verb(until: usize, lines: Vec<Line>) -> Vec<Line> {
     let mut folded: Vec<Line> = Vec::new();
     for (index, line) in lines.into_iter().enumerate() {
         let is_old = line.number.is_some();
-        let same = |old: &Line| old.verb == line.verb && !old.kept && old.number.is_some() == is_old;
+        let same = |old: &Line| {
+            let same_tool = old.verb != OTHER || old.tools == line.tools;
+            old.verb == line.verb && same_tool && !old.kept && old.number.is_some() == is_old
+        };
         match folded.iter().position(same).filter(|_| index < until && !line.kept) {
             Some(at) => {
                 let mut first = folded.remove(at);
@@ -350,28 +379,24 @@ fn verb(verb: Verb) -> &'static str {
         Verb::Browse => "BROWSE",
         Verb::Delegate => "DELEGATE",
         Verb::Note => "NOTE",
-        Verb::Other => "USE",
+        Verb::Other => OTHER,
     }
 }
 
 fn outcome_words(action: &Action, error: Option<&str>) -> String {
-    let mut words = match (action.outcome, action.exit) {
+    let outcome = match (action.outcome, action.exit) {
         (Outcome::Succeeded, _) => "succeeded".to_owned(),
         (Outcome::Failed, Some(exit)) => format!("failed, exit {exit}"),
         (Outcome::Failed, None) => "failed".to_owned(),
         (Outcome::Unknown, _) => "answered".to_owned(),
-        (Outcome::Unanswered, _) => "no result".to_owned(),
+        (Outcome::Unanswered, _) => "without a result".to_owned(),
     };
-    if let Some(tests) = action.tests {
-        words += &format!(", {} of {} tests passed", tests.passed, tests.passed + tests.failed);
-    }
-    if let Some(error) =
-        error.map(|error| clip_line(error, TARGET).replace(" — ", " - ")).filter(|error| !error.is_empty())
-    {
-        words.push_str(": ");
-        words.push_str(&error);
-    }
-    words
+    let tests = action.tests.map_or(String::new(), |tests| {
+        format!(", {} of {} tests passed", tests.passed, tests.passed + tests.failed)
+    });
+    let error = error.map(|error| clip_line(error, TARGET).replace(" — ", " - "));
+    let error = error.filter(|error| !error.is_empty()).map_or(String::new(), |error| format!(": {error}"));
+    outcome + &tests + &error
 }
 
 /// Several targets in a few words.
@@ -382,6 +407,7 @@ fn many(verb: &str, targets: &[String]) -> String {
         "SEARCH" => "queries",
         "LIST" => "folders",
         "FETCH" | "BROWSE" => "pages",
+        "FINISH" | "CANCEL" | "BEGIN" => "requests",
         _ => "targets",
     };
     let folder = if noun == "files" { common_folder(targets) } else { String::new() };
@@ -424,7 +450,7 @@ fn read_target(target: &str) -> (u32, Vec<String>, Option<String>) {
     if let Some(count) = first.strip_suffix('×').and_then(|count| count.parse().ok()) {
         return (count, Vec::new(), Some(folder(rest)));
     }
-    let nouns = ["files", "commands", "queries", "folders", "pages", "targets"];
+    let nouns = ["files", "commands", "queries", "folders", "pages", "requests", "targets"];
     if let (Ok(count), Some(noun)) = (first.parse(), rest.split(' ').next())
         && nouns.contains(&noun)
     {
@@ -437,33 +463,6 @@ fn read_target(target: &str) -> (u32, Vec<String>, Option<String>) {
         }
         _ => (1, Some(target.to_owned()).filter(|target| !target.is_empty()).into_iter().collect(), None),
     }
-}
-
-/// The tally behind words of ours.
-fn read_tally(outcome: &str, count: u32) -> Tally {
-    let mut tally = Tally::default();
-    let counts = outcome.split(LAST).next().unwrap_or(outcome);
-    for part in counts.split(", ") {
-        let (number, word) = part.split_once(' ').unwrap_or_default();
-        let Ok(number) = number.parse::<u32>() else { break };
-        match word {
-            "succeeded" => tally.succeeded = number,
-            "failed" => tally.failed = number,
-            "without a status" => tally.unstated = number,
-            _ => break,
-        }
-    }
-    if tally.total() == 0 {
-        let of = |word: &str| {
-            counts.starts_with(word) || counts.strip_prefix("all ").is_some_and(|c| c.starts_with(word))
-        };
-        match () {
-            () if of("failed") => tally.failed = count,
-            () if of("succeeded") || of("done") || of("withdrawn") => tally.succeeded = count,
-            () => tally.unstated = count,
-        }
-    }
-    tally
 }
 
 /// A text on one line, of at most so many characters.

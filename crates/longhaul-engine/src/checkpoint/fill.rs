@@ -11,7 +11,7 @@ use super::render::{ITEM, heading, push_item, push_quoted, push_source};
 use super::{Checkpoint, Closing, Completed, EmptySections, Quote, Quoted, Seat, Section, Topic};
 use crate::evidence::Evidence;
 use crate::redact::{Content, Redacted, Redactor};
-use crate::tokens::{Counter, Tokens};
+use crate::tokens::{Counter, Tokens, estimate};
 
 /// What a checkpoint is made from.
 pub struct Draft<'d> {
@@ -43,7 +43,7 @@ pub struct Draft<'d> {
 const TOPIC: f64 = 0.65;
 /// After so many pieces in a row that do not fit, no smaller one is looked for.
 const MISSES: usize = 200;
-/// Up to this many tokens, half of the room is for actions; of what is more, a tenth.
+/// Up to this many tokens, two fifths of the room are for actions; of what is more, a tenth.
 const ROOMY: u64 = 5_000;
 /// A must is not clipped to less than this.
 const LEAST: u64 = 16;
@@ -195,19 +195,23 @@ impl<'d> Fill<'d> {
         }
     }
 
-    /// Takes what must be there. Where it is too much, the longest are clipped to one length, and the least worth go.
+    /// Takes what must be there. Where it is more than three quarters of the room, the longest are clipped to one length, the
+    /// task less than others and the goal more, and what is worth least goes.
     fn musts(&mut self) {
         let mut musts: Vec<usize> =
             (0..self.pieces.len()).filter(|at| self.pieces[*at].piece.need == Need::Must).collect();
         musts.sort_by(|a, b| self.pieces[*b].piece.weight.total_cmp(&self.pieces[*a].piece.weight));
-        for at in &musts {
-            self.cost(*at);
-        }
-        let costs: Vec<u64> = musts.iter().map(|at| self.pieces[*at].cost.unwrap_or(0) + LEAST / 2).collect();
-        let cap = cap(&costs, self.room());
+        let room = self.room() * 3 / 4;
+        let costs: Vec<u64> = musts.iter().map(|at| self.cost(*at)).collect();
+        let cap = cap(&costs, room);
         for at in musts {
-            let is_task = self.pieces[at].piece.place == Place::List(Section::ActiveTask);
-            let most = if is_task { cap.max(self.room() / 2) } else { cap };
+            let place = self.pieces[at].piece.place;
+            let is_task = place == Place::List(Section::ActiveTask);
+            let most = match place {
+                Place::List(Section::ActiveTask) => cap.max(room / 2),
+                Place::List(Section::Goal) if cap < u64::MAX => cap.min(room / 5),
+                _ => cap,
+            };
             let most = most.min(self.room());
             if self.cost(at) > most && (most >= LEAST || is_task) {
                 let room = most.saturating_sub(self.opening_of(at) + 3);
@@ -221,15 +225,20 @@ impl<'d> Fill<'d> {
         }
     }
 
-    /// Completed Actions, folded to their part of the room. With a topic, its own actions stay apart, and the rest gets less.
+    /// Completed Actions, folded to their part of the room and to what nothing else asks for. With a topic, its own actions stay
+    /// apart, and the rest gets less.
     fn actions(&mut self, mut lines: Vec<actions::Line>, redactor: &mut Redactor) {
         let room = self.room();
-        let mut part = room.min(ROOMY) / 2 + room.saturating_sub(ROOMY) / 10;
+        let mut part = room.min(ROOMY) * 2 / 5 + room.saturating_sub(ROOMY) / 10;
+        let asked = self.pieces.iter().filter(|weighed| !weighed.taken);
+        let asked: u64 = asked.map(|weighed| estimate(weighed.piece.text.as_str()).number() + 3).sum();
         if let Some(topic) = &self.topic {
             for line in &mut lines {
                 line.kept = topic.is_in(&line.text());
             }
             part /= 4;
+        } else {
+            part = part.max(room.saturating_sub(asked));
         }
         let mut number = lines.iter().filter_map(|line| line.number).max().unwrap_or(0);
         for line in actions::fit(lines, part) {

@@ -8,8 +8,8 @@ use super::actions::{self, Line, TARGET, clip_line};
 use super::clip::clip;
 use super::fill::Draft;
 use super::{Checkpoint, Section};
-use crate::action::{Outcome, Touched};
-use crate::evidence::{Asker, Evidence, RequestState, Said, SaidIn, SaidKind, Uses};
+use crate::action::{Outcome, Touched, Verb};
+use crate::evidence::{Asker, Deed, Evidence, RequestState, Said, SaidIn, SaidKind, Uses};
 use crate::redact::{Content, Redacted, Redactor};
 
 /// Something that could stand in a checkpoint.
@@ -59,9 +59,10 @@ pub(super) const fn worth(section: Section) -> f64 {
         Section::ActiveState => 50.0,
         Section::InProgress => 45.0,
         Section::Goal => 40.0,
+        // They are folded to their part of the room first, and numbers without gaps read better.
+        Section::CompletedActions => 30.0,
         Section::KeyDecisions => 25.0,
         Section::RemainingWork => 20.0,
-        Section::CompletedActions => 12.0,
         Section::RelevantFiles => 10.0,
         Section::ResolvedQuestions => 8.0,
         Section::CriticalContext => QUOTED_BEFORE,
@@ -185,7 +186,8 @@ impl<'d> Gather<'d> {
                 self.carry(Section::ActiveState, Need::Must, of_name);
             }
             for value in values {
-                self.add(Section::ActiveState, &format!("{name}: {value}"), Need::Must, Uses::default());
+                let need = if name == "Changed last" { Need::Wanted } else { Need::Must };
+                self.add(Section::ActiveState, &format!("{name}: {value}"), need, Uses::default());
             }
         }
     }
@@ -193,7 +195,9 @@ impl<'d> Gather<'d> {
     /// What was being done last, and what was announced after it: as it stands, not as an order.
     fn under_way(&mut self) {
         let evidence = self.evidence;
-        let folded: Vec<&Said> = evidence.said.iter().filter(|said| self.folded(said.unit)).collect();
+        let closed = evidence.closings.last().copied();
+        let since = |said: &&Said| closed.is_none_or(|closed| said.unit > closed) && self.folded(said.unit);
+        let folded: Vec<&Said> = evidence.said.iter().filter(since).collect();
         let (listed, told): (Vec<&Said>, Vec<&Said>) =
             folded.into_iter().partition(|said| said.source == SaidIn::TaskList);
         let done = told.iter().rposition(|said| said.kind == SaidKind::Done).map_or(0, |at| at + 1);
@@ -328,7 +332,9 @@ impl<'d> Gather<'d> {
         }
         let errors: BTreeMap<usize, &str> =
             evidence.problems.iter().map(|problem| (problem.unit, first_line(&problem.text))).collect();
-        for deed in evidence.deeds.iter().filter(|deed| self.folded(deed.unit)) {
+        // A list of tasks that was brought up to date is told by its newest state.
+        let told = |deed: &&Deed| deed.action.verb != Verb::Note || deed.action.target.is_some();
+        for deed in evidence.deeds.iter().filter(|deed| self.folded(deed.unit)).filter(told) {
             let failed = deed.action.outcome == Outcome::Failed;
             let error = errors.get(&deed.unit).copied().filter(|_| failed);
             new.push((deed.unit, Line::of(&deed.action, error)));
@@ -346,7 +352,8 @@ fn diminish(pieces: &mut [Piece]) {
     for section in LONG {
         let of_it = pieces.iter_mut().rev().filter(|piece| piece.place == Place::List(section));
         for (age, piece) in of_it.enumerate() {
-            piece.weight /= 1.0 + age as f64 / 4.0;
+            piece.weight /=
+                if section == Section::Blocked { (1.0 + age as f64).powi(2) } else { 1.0 + age as f64 / 4.0 };
         }
     }
 }

@@ -24,6 +24,7 @@ use longhaul_engine::evidence::{
     Ask, Asker, Decision, Deed, Evidence, FileFact, OnceOnly, Problem, Question, Request, RequestState,
     Reversal, Rule, Said, SaidIn, SaidKind, Uses,
 };
+use longhaul_engine::transcript::{Exchange, Status};
 
 /// Evidence and quotes of a notation.
 #[derive(Default)]
@@ -89,10 +90,10 @@ fn piece(told: &mut Told, unit: usize, rest: &str) {
         "doing" => evidence.said.push(Said { unit, text, kind: SaidKind::Doing, source: SaidIn::Text, uses }),
         "done" => evidence.said.push(Said { unit, text, kind: SaidKind::Done, source: SaidIn::Text, uses }),
         "blocked" => {
-            evidence.said.push(Said { unit, text, kind: SaidKind::Blocked, source: SaidIn::Text, uses })
+            evidence.said.push(Said { unit, text, kind: SaidKind::Blocked, source: SaidIn::Text, uses });
         }
         "todo" => {
-            evidence.said.push(Said { unit, text, kind: SaidKind::Next, source: SaidIn::TaskList, uses })
+            evidence.said.push(Said { unit, text, kind: SaidKind::Next, source: SaidIn::TaskList, uses });
         }
         "quote" => {
             let (weight, source) = after.split(": ").next().unwrap().split_once(' ').unwrap();
@@ -144,23 +145,32 @@ fn deed(evidence: &mut Evidence, unit: usize, verb: &str, rest: &str) {
             }),
         }
     }
-    let action = Action {
-        tool: tool.trim_end_matches(']').to_owned(),
-        verb,
-        target: Some(target.to_owned()),
-        files: touches.into_iter().collect(),
-        shows: None,
-        lines: None,
-        outcome: match word {
-            "succeeded" => Outcome::Succeeded,
-            "failed" => Outcome::Failed,
-            "unanswered" => Outcome::Unanswered,
-            _ => Outcome::Unknown,
-        },
-        exit: outcome.split([' ', ',']).find_map(|word| word.parse().ok()),
-        tests,
+    let mut action = nothing();
+    tool.trim_end_matches(']').clone_into(&mut action.tool);
+    action.verb = verb;
+    action.target = Some(target.to_owned());
+    action.files = touches.into_iter().collect();
+    action.outcome = match word {
+        "succeeded" => Outcome::Succeeded,
+        "failed" => Outcome::Failed,
+        "unanswered" => Outcome::Unanswered,
+        _ => Outcome::Unknown,
     };
+    action.exit = outcome.split([' ', ',']).find_map(|word| word.parse().ok());
+    action.tests = tests;
     evidence.deeds.push(Deed { unit, exchange: 0, action: Arc::new(action), uses: Uses::default() });
+}
+
+/// An action to begin with: what tells calls apart is the engine's own affair.
+fn nothing() -> Action {
+    Action::of(&Exchange {
+        tool: "".into(),
+        call: None,
+        results: Vec::new(),
+        answers: Vec::new(),
+        status: Status::Answered,
+        failed: None,
+    })
 }
 
 fn state(evidence: &mut Evidence, rest: &str) {
