@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Instant;
 
@@ -58,7 +59,9 @@ pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<(), 
         keep: if kept.is_some() { Keep::Originals(document_key(&body.text)) } else { Keep::Nothing },
         session: None,
     };
-    let plan = plan::sacred_zone(&policy, &wish, &mut Known::default(), &transcript).map_err(|refused| {
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let mut known = Known::default().on_threads(threads);
+    let plan = plan::sacred_zone(&policy, &wish, &mut known, &transcript).map_err(|refused| {
         Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
     })?;
     let (mut report, outcome) = match plan {
