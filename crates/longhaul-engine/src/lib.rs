@@ -17,6 +17,7 @@
 //!
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
+pub mod cache;
 pub mod check;
 pub mod dialect;
 pub mod digest;
