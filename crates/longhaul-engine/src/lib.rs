@@ -19,6 +19,7 @@
 
 pub mod cache;
 pub mod check;
+pub mod cost;
 pub mod dialect;
 pub mod digest;
 pub mod facts;

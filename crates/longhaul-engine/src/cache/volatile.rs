@@ -167,7 +167,10 @@ mod tests {
             ),
             ("a\nsession_id: 7f3a9", &["session id session_id: 7f3a9"]),
             ("a\nRequest ID = req_0123", &["request id Request ID = req_0123"]),
-            ("a\nb\nc\nYour session is 6fa459ea-ee8a-3ca4-894e-db77e160355e", &["id 6fa459ea-ee8a-3ca4-894e-db77e160355e"]),
+            (
+                "a\nb\nc\nYour session is 6fa459ea-ee8a-3ca4-894e-db77e160355e",
+                &["id 6fa459ea-ee8a-3ca4-894e-db77e160355e"],
+            ),
             ("Turn 3 of 20. Tokens used: 18,212", &["counter Turn 3 of 20", "counter Tokens used: 18,212"]),
             ("a\nb\nc\nunix timestamp 1763280000", &["timestamp 1763280000"]),
             ("a\nb\nc\nWrite releases as v2024-01-31, and step 1 of the plan first.", &[]),

@@ -42,7 +42,8 @@ impl<'t, 'b> Weights<'t, 'b> {
                     for exchange in exchanges {
                         // The name goes with the call or, where the call is only words inside the reply, with what came of it.
                         let both = exchange.call.iter().chain(&exchange.results);
-                        both.enumerate().for_each(|(at, block)| sort(block, if at == 0 { &exchange.tool } else { "" }));
+                        both.enumerate()
+                            .for_each(|(at, block)| sort(block, if at == 0 { &exchange.tool } else { "" }));
                     }
                 }
                 _ => unit.blocks().for_each(|block| sort(block, "")),
@@ -56,9 +57,9 @@ impl<'t, 'b> Weights<'t, 'b> {
         let message = |at: usize| self.reading.pieces[at].message;
         let begins = message(piece).is_some() && (piece == 0 || message(piece - 1) != message(piece));
         let framing = if begins { MESSAGE_FRAMING } else { Tokens::ZERO };
-        let words = self.blocks[piece].iter().map(|(block, name)| {
-            self.meter.block(known, block) + self.meter.counter.count(name)
-        });
+        let words = self.blocks[piece]
+            .iter()
+            .map(|(block, name)| self.meter.block(known, block) + self.meter.counter.count(name));
         words.sum::<Tokens>() + framing
     }
 

@@ -247,8 +247,15 @@ impl<'b> Walk<'b> {
         if content.is_empty() || role.is_none() {
             let says = fold(content.iter().map(|found: &Found| found.piece.says.0));
             let marks = content.into_iter().flat_map(|found| found.marks).collect();
-            let piece =
-                Piece { part: Part::Messages, message: None, role: None, at, text: None, says: Says(says), seat: Seat::None };
+            let piece = Piece {
+                part: Part::Messages,
+                message: None,
+                role: None,
+                at,
+                text: None,
+                says: Says(says),
+                seat: Seat::None,
+            };
             content = vec![Found { piece, marks }];
         }
         let role = role.unwrap_or_default();
@@ -288,7 +295,8 @@ impl<'b> Walk<'b> {
             let element = self.element(scanner, 0)?;
             let raw = &self.body[element.at.range()];
             if !matches!(raw, "null" | "\"\"") {
-                let is_seat = element.text.is_some_and(|text| !self.is_blank(text)) && self.dialect != Dialect::Responses;
+                let is_seat = element.text.is_some_and(|text| !self.is_blank(text))
+                    && self.dialect != Dialect::Responses;
                 let seat = if is_seat { Seat::String(element.at) } else { Seat::None };
                 pieces.push(found(part, element, seat));
             }
@@ -311,7 +319,9 @@ impl<'b> Walk<'b> {
                 (Dialect::Responses, _) => false,
                 (_, "text") => has_words(),
                 (Dialect::Chat, _) => false,
-                (Dialect::Messages, "image" | "document" | "search_result" | "tool_use" | "tool_result") => true,
+                (Dialect::Messages, "image" | "document" | "search_result" | "tool_use" | "tool_result") => {
+                    true
+                }
                 (Dialect::Messages, kind) => kind.ends_with("_tool_use") || kind.ends_with("_tool_result"),
             }
     }
@@ -348,7 +358,12 @@ impl<'b> Walk<'b> {
         Ok(element)
     }
 
-    fn object(&self, scanner: &mut Scanner<'b>, element: &mut Element<'b>, depth: u32) -> Result<(), NotJson> {
+    fn object(
+        &self,
+        scanner: &mut Scanner<'b>,
+        element: &mut Element<'b>,
+        depth: u32,
+    ) -> Result<(), NotJson> {
         let mut mark = None;
         element.is_object = true;
         element.at = scanner.members(|scanner, key, _| {
@@ -424,7 +439,11 @@ impl<'b> Walk<'b> {
             }
             _ => {
                 let (at, kind) = scanner.value()?;
-                Ok(if kind.is_string() { self.string(at, kind) } else { xxh3_128_with_seed(self.body[at.range()].as_bytes(), 1) })
+                Ok(if kind.is_string() {
+                    self.string(at, kind)
+                } else {
+                    xxh3_128_with_seed(self.body[at.range()].as_bytes(), 1)
+                })
             }
         }
     }
@@ -468,9 +487,11 @@ impl<'b> Walk<'b> {
         let mut reading = self.reading;
         for Found { piece, marks } in self.tools.into_iter().chain(self.system).chain(self.list) {
             let at = Some(reading.pieces.len());
-            reading
-                .marks
-                .extend(marks.into_iter().map(|(holder, lifetime)| ClientMark { piece: at, holder, lifetime }));
+            reading.marks.extend(marks.into_iter().map(|(holder, lifetime)| ClientMark {
+                piece: at,
+                holder,
+                lifetime,
+            }));
             reading.pieces.push(piece);
         }
         let automatic = self.automatic.map(|(holder, lifetime)| ClientMark { piece: None, holder, lifetime });
