@@ -9,10 +9,12 @@
 //! route.rs      whether and how a body is cached on its way to a model (providers.toml)
 //! marks.rs      where marks go, and the edits that set them
 //! pace.rs       how long they should live
+//! model.rs      a provider's cache, modelled: what each request of a session reads and writes
 //! ```
 
 mod chain;
 mod marks;
+mod model;
 mod pace;
 mod route;
 mod volatile;
@@ -20,6 +22,7 @@ mod weigh;
 
 pub use chain::{Chain, Change, Difference, Link, Prefix, chain, compare};
 pub use marks::{By, LOOK_BACK, MOST_MARKS, Mark, Marking, cache_key, edits, marks, session_key};
+pub use model::{Cache, Ends, Request, Rules, Traffic};
 pub use pace::{Choice, FIVE_MINUTES, ONE_HOUR, Rhythm, lifetime};
 pub use route::{Carrier, Provider, Route};
 pub use volatile::{Pace, Remedy, Volatile, volatile};
