@@ -194,7 +194,7 @@ impl Places<'_, '_> {
             .filter(|&at| self.is_seat(&self.pieces()[at]));
         seats.filter(move |&at| {
             let message = self.pieces()[at].message;
-            std::mem::replace(&mut before, Some(message)) != Some(message)
+            before.replace(message) != Some(message)
         })
     }
 

@@ -23,6 +23,7 @@ struct Row {
     #[serde(default)]
     messages: bool,
     chat: Option<Carrier>,
+    usual: Option<String>,
     #[serde(default)]
     key: bool,
     #[serde(rename = "source")]
@@ -71,6 +72,12 @@ impl Provider {
     /// Every provider there is a row for, by name.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|(name, row)| Self { name, row })
+    }
+
+    /// The model that a request without a name is taken to be for, where that is known.
+    #[must_use]
+    pub fn usual_model(self) -> Option<&'static str> {
+        self.row.usual.as_deref()
     }
 
     /// The name of the row.

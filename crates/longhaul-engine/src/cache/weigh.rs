@@ -38,7 +38,9 @@ impl<'t, 'b> Weights<'t, 'b> {
         for unit in &transcript.units {
             match &unit.kind {
                 UnitKind::Step { reply, exchanges } => {
-                    reply.iter().for_each(|block| sort(block, ""));
+                    for block in reply {
+                        sort(block, "");
+                    }
                     for exchange in exchanges {
                         // The name goes with the call or, where the call is only words inside the reply, with what came of it.
                         let both = exchange.call.iter().chain(&exchange.results);
