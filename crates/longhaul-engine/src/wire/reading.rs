@@ -4,6 +4,10 @@
 //! without white space, without the order of keys, without the way in which characters are escaped, without cache marks, and
 //! alike for a string and for a list of one text. A piece also knows its seat: where a cache mark on it would be written.
 
+use std::cell::Cell;
+use std::sync::LazyLock;
+
+use aho_corasick::packed::Searcher;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::write::Role;
@@ -132,6 +136,10 @@ const TEXTS: [&str; 3] = ["text", "input_text", "output_text"];
 
 struct Walk<'b> {
     body: &'b str,
+    /// The texts of the body by place, and the first that was not passed yet: where they end is known, and most of a body
+    /// is in them.
+    texts: Vec<TextSpan>,
+    passed: Cell<usize>,
     dialect: Dialect,
     tools: Vec<Found>,
     system: Vec<Found>,
@@ -162,8 +170,13 @@ struct Element<'b> {
 
 impl<'b> Walk<'b> {
     fn new(transcript: &Transcript<'b>) -> Self {
+        let mut texts: Vec<TextSpan> = transcript.blocks().filter_map(|block| block.text).collect();
+        texts.retain(|text| text.form != Form::Json);
+        texts.sort_unstable_by_key(|text| text.at.start);
         Self {
             body: transcript.body,
+            texts,
+            passed: Cell::new(0),
             dialect: transcript.dialect,
             tools: Vec::new(),
             system: Vec::new(),
@@ -346,7 +359,7 @@ impl<'b> Walk<'b> {
         match scanner.peek() {
             b'{' => self.object(scanner, &mut element, depth)?,
             b'"' => {
-                let (at, kind) = scanner.value()?;
+                let (at, kind) = self.scalar(scanner)?;
                 (element.at, element.text) = (at, Some(text_span(at, kind)));
                 element.says = self.text_block(at, kind);
             }
@@ -380,7 +393,7 @@ impl<'b> Walk<'b> {
                     element.says = element.says.wrapping_add(pair(key_of(name), key_of(kind)));
                 }
                 "text" if scanner.peek() == b'"' => {
-                    let (at, kind) = scanner.value()?;
+                    let (at, kind) = self.scalar(scanner)?;
                     element.text = Some(text_span(at, kind));
                     element.says = element.says.wrapping_add(pair(key_of(name), self.string(at, kind)));
                 }
@@ -438,13 +451,28 @@ impl<'b> Walk<'b> {
                 Ok(says)
             }
             _ => {
-                let (at, kind) = scanner.value()?;
+                let (at, kind) = self.scalar(scanner)?;
                 Ok(if kind.is_string() {
                     self.string(at, kind)
                 } else {
                     xxh3_128_with_seed(self.body[at.range()].as_bytes(), 1)
                 })
             }
+        }
+    }
+
+    /// Reads past one value. A text that is known is not scanned again; whether it has escapes is found out later.
+    fn scalar(&self, scanner: &mut Scanner<'b>) -> Result<(Span, Kind), NotJson> {
+        let inside = scanner.at() + 1;
+        let rest = &self.texts[self.passed.get()..];
+        let skipped = rest.iter().take_while(|text| text.at.start < inside).count();
+        self.passed.set(self.passed.get() + skipped);
+        match rest.get(skipped) {
+            Some(text) if text.at.start == inside => {
+                let kind = if text.form == Form::Damaged { Kind::Damaged } else { Kind::Escaped };
+                Ok((scanner.known_string(text.at.end), kind))
+            }
+            _ => scanner.value(),
         }
     }
 
@@ -513,8 +541,14 @@ fn is_null(body: &str, at: Span) -> bool {
     &body[at.range()] == "null"
 }
 
+/// Finds escapes that [`escape`] never or seldom writes; so may a backslash of its own before such a letter be.
+static UNUSUAL: LazyLock<Option<Searcher>> = LazyLock::new(|| Searcher::new([r"\u", r"\/", r"\b", r"\f"]));
+
 /// Whether every escape is the one that [`escape`] writes: then equal texts have equal bytes already.
 fn is_escaped_as_we_do(raw: &str) -> bool {
+    if UNUSUAL.as_ref().is_some_and(|unusual| unusual.find(raw).is_none()) {
+        return true;
+    }
     let bytes = raw.as_bytes();
     let mut at = 0;
     while let Some(found) = memchr::memchr(b'\\', &bytes[at..]) {
