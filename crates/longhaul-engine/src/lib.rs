@@ -13,6 +13,7 @@
 //! - [`plan`] decides what shrinks and what goes. [`digest`] makes one tool output short and keeps its [`facts`]; it reads text
 //!   by [`lines`] and JSON by its [`shape`]. What is kept elsewhere passes [`redact`] first.
 //! - [`rewrite`] makes the change: splices, and an inverse that gives back the bytes.
+//! - [`cache`] sets the marks and knows what a provider has kept; [`cost`] says what that is worth.
 //! - [`check`] judges what comes out, and shares nothing with the rest but the dialect.
 //!
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.

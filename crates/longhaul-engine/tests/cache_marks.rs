@@ -1,6 +1,14 @@
 //! Where cache marks go, row by row, and what holds wherever they go.
 
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "all of it is test code, in functions too"
+)]
 
 mod support;
 

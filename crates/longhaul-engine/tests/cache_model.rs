@@ -1,6 +1,14 @@
 //! The modelled cache: its rules one by one, and against what a provider really billed.
 
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "all of it is test code, in functions too"
+)]
 
 mod support;
 
@@ -52,7 +60,10 @@ impl Session {
         let sizes: Vec<Tokens> = (1..=chain.links.len() as u64).map(|k| Tokens(1_000 * k)).collect();
         let system = chain.links.iter().rposition(|link| link.part == Part::System).unwrap();
         let marks = [system, chain.links.len() - 1].map(|piece| mark(piece, self.lifetime));
-        cache.send(Duration::from_mins(minutes), &Request { chain: &chain, sizes: &sizes, marks: &marks })
+        cache.send(
+            Duration::from_mins(minutes),
+            &Request { links: &chain.links, settings: chain.settings, sizes: &sizes, marks: &marks },
+        )
     }
 }
 
@@ -211,7 +222,8 @@ fn send(
     let system = reading.pieces.iter().rposition(|piece| piece.part == Part::System).unwrap();
     let places = (0..messages.min(n)).map(ends).chain([system]);
     let marks: Vec<Mark> = places.map(|piece| mark(piece, Lifetime::FiveMinutes)).collect();
-    cache.send(at, &Request { chain: &cache::Chain::of(&reading), sizes: &sizes, marks: &marks })
+    let chain = Chain::of(&reading);
+    cache.send(at, &Request { links: &chain.links, settings: chain.settings, sizes: &sizes, marks: &marks })
 }
 
 fn seconds(value: &Value) -> Duration {
@@ -283,7 +295,7 @@ fn by_sizes(name: &str, model: &str) -> Option<Vec<Turn>> {
             sizes.iter().map(|size| json!({"role": "user", "content": format!("{epoch} {size}")})).collect();
         let chain = chain(&json!({"messages": messages}));
         let marks = [mark(sizes.len() - 1, Lifetime::FiveMinutes)];
-        let request = Request { chain: &chain, sizes: &sizes, marks: &marks };
+        let request = Request { links: &chain.links, settings: chain.settings, sizes: &sizes, marks: &marks };
         let traffic = cache.send(time(row["ts"].as_str().unwrap()), &request);
         turns.push(Turn { recorded: used.read.unwrap(), predicted: traffic.read });
     }

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::chain::{Chain, Prefix};
+use super::chain::{Chain, Link, Prefix};
 use super::marks::{LOOK_BACK, Mark};
 use super::pace::{FIVE_MINUTES, ONE_HOUR};
 use crate::Tokens;
@@ -61,11 +61,19 @@ impl Rules {
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'r> {
     /// What the prompt says, up to and with each piece.
-    pub chain: &'r Chain,
+    pub links: &'r [Link],
+    /// What is no part of the prompt and voids the cache all the same.
+    pub settings: Settings,
     /// How many tokens that is, for each piece.
     pub sizes: &'r [Tokens],
     /// The marks on it.
     pub marks: &'r [Mark],
+}
+
+impl Request<'_> {
+    fn key(&self, piece: usize) -> Key {
+        key(&self.links[piece], self.settings)
+    }
 }
 
 /// What a request found and left.
@@ -136,7 +144,7 @@ impl Cache {
     /// When the last of what was kept for this prompt lapses; nothing if none of it is kept.
     #[must_use]
     pub fn lapses(&self, chain: &Chain) -> Option<Duration> {
-        let keys = (0..chain.links.len()).rev().map(|piece| key(chain, piece));
+        let keys = chain.links.iter().rev().map(|link| key(link, chain.settings));
         keys.filter_map(|key| self.entries.get(&key)).map(|entry| entry.lapses).max()
     }
 
@@ -148,13 +156,13 @@ impl Cache {
         marks.sort_unstable();
         let seen_from = |mark: usize| (mark + 1).saturating_sub(LOOK_BACK)..=mark;
         let found = marks.iter().rev().find_map(|&(mark, _)| {
-            seen_from(mark).rev().find(|&piece| self.entries.contains_key(&key(request.chain, piece)))
+            seen_from(mark).rev().find(|&piece| self.entries.contains_key(&request.key(piece)))
         });
         let mut read = Tokens::ZERO;
         if let Some(piece) = found {
             let marks_before = marks.iter().map(|(mark, _)| *mark).filter(|mark| *mark < piece);
             for used in marks_before.chain([piece]) {
-                if let Some(entry) = self.entries.get_mut(&key(request.chain, used)) {
+                if let Some(entry) = self.entries.get_mut(&request.key(used)) {
                     entry.lapses = now + entry.lifetime;
                     read = entry.tokens;
                 }
@@ -172,7 +180,7 @@ impl Cache {
             *written += size - end;
             end = size.max(end);
             let entry = Entry { tokens: size, lifetime: lives, lapses: now + lives };
-            self.entries.insert(key(request.chain, piece), entry);
+            self.entries.insert(request.key(piece), entry);
         }
         traffic.fresh = total - end;
         traffic
@@ -190,13 +198,13 @@ impl Cache {
             if whole < self.rules.minimum { Tokens::ZERO } else { whole }
         };
         let pieces = 0..request.sizes.len();
-        let found = pieces.clone().rev().find(|&piece| self.entries.contains_key(&key(request.chain, piece)));
+        let found = pieces.clone().rev().find(|&piece| self.entries.contains_key(&request.key(piece)));
         let read = found.map_or(Tokens::ZERO, |piece| in_steps(request.sizes[piece]));
         let written_5m = in_steps(total) - read;
         for piece in pieces {
             let entry =
                 Entry { tokens: request.sizes[piece], lifetime: FIVE_MINUTES, lapses: now + FIVE_MINUTES };
-            self.entries.insert(key(request.chain, piece), entry);
+            self.entries.insert(request.key(piece), entry);
         }
         let warm = found.filter(|_| read > Tokens::ZERO).map_or(0, |piece| piece + 1);
         Traffic { read, written_5m, written_1h: Tokens::ZERO, fresh: total - read - written_5m, warm }
@@ -204,8 +212,7 @@ impl Cache {
 }
 
 /// Under what a prefix is kept: another model voids everything, other settings void the messages.
-fn key(chain: &Chain, piece: usize) -> Key {
-    let Settings { model, tool_choice, thinking } = chain.settings;
-    let link = &chain.links[piece];
+fn key(link: &Link, settings: Settings) -> Key {
+    let Settings { model, tool_choice, thinking } = settings;
     (model, (link.part == Part::Messages).then_some((tool_choice, thinking)), link.prefix)
 }

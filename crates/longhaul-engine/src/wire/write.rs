@@ -36,21 +36,18 @@ pub fn role(transcript: &Transcript<'_>, message: ElementId) -> Option<Role> {
         Ok(())
     });
     scanned.ok()?;
-    match (role.as_deref(), kind.as_deref()) {
-        (Some(name), _) => role_named(name),
-        (None, Some(kind)) if kind.ends_with("_output") => Some(Role::Tool),
-        (None, Some(kind)) if kind.ends_with("_call") || kind == "reasoning" => Some(Role::Assistant),
-        _ => None,
-    }
+    role_of(role.as_deref(), kind.as_deref())
 }
 
-/// The role of this name.
-pub(super) fn role_named(name: &str) -> Option<Role> {
-    match name {
-        "system" | "developer" => Some(Role::System),
-        "user" => Some(Role::User),
-        "assistant" => Some(Role::Assistant),
-        "tool" | "function" => Some(Role::Tool),
+/// The role of a message or item with this `role` and this `type`.
+pub(super) fn role_of(role: Option<&str>, kind: Option<&str>) -> Option<Role> {
+    match (role, kind) {
+        (Some("system" | "developer"), _) => Some(Role::System),
+        (Some("user"), _) => Some(Role::User),
+        (Some("assistant"), _) => Some(Role::Assistant),
+        (Some("tool" | "function"), _) => Some(Role::Tool),
+        (None, Some(kind)) if kind.ends_with("_output") => Some(Role::Tool),
+        (None, Some(kind)) if kind.ends_with("_call") || kind == "reasoning" => Some(Role::Assistant),
         _ => None,
     }
 }
