@@ -33,7 +33,7 @@ struct Session {
 
 impl Session {
     fn new(messages: usize) -> Self {
-        let message = |i: usize| json!({"role": if i % 2 == 0 { "user" } else { "assistant" }, "content": format!("m{i}")});
+        let message = |i: usize| json!({"role": if i.is_multiple_of(2) { "user" } else { "assistant" }, "content": format!("m{i}")});
         let messages: Vec<Value> = (0..messages).map(message).collect();
         let body = json!({"model": "claude-sonnet-4-5", "tools": [{"name": "t"}], "system": "You work.", "messages": messages});
         Self { body, lifetime: Lifetime::FiveMinutes }

@@ -242,8 +242,15 @@ mod tests {
         let price = find("gpt-6-sol").unwrap().price;
         let short = Price { long: None, ..price };
         assert_eq!(price.at(Tokens(272_000)), short);
-        let Price { input, read, output, .. } = price.at(Tokens(272_001));
-        assert_eq!([input, read, output], [2.0 * short.input, 2.0 * short.read, 1.5 * short.output]);
+        let long = Price {
+            input: 2.0 * short.input,
+            write_5m: 2.0 * short.write_5m,
+            write_1h: 2.0 * short.write_1h,
+            read: 2.0 * short.read,
+            output: 1.5 * short.output,
+            long: None,
+        };
+        assert_eq!(price.at(Tokens(272_001)), long);
     }
 
     #[test]
