@@ -264,6 +264,20 @@ fn a_mark_beside_the_messages_and_one_inside_a_result_take_their_slots() {
 }
 
 #[test]
+fn marks_on_chat_tools_take_their_slots_wherever_they_stand() {
+    let tool = |marked: Value| json!({"type": "function", "function": marked});
+    let inside = tool(json!({"name": "f", "cache_control": mark()}));
+    let beside = json!({"type": "function", "function": {"name": "g"}, "cache_control": mark()});
+    let body = json!({"tools": [inside, beside], "messages": [user("a"), reply("b"), user("c")]});
+    golden(
+        Dialect::Chat,
+        body,
+        &USUAL,
+        &["/tools/0/function", "/tools/1", "/messages/1/content/0", "/messages/2/content/0"],
+    );
+}
+
+#[test]
 fn an_hour_never_comes_after_five_minutes() {
     let text = |text: &str, ttl: Option<&str>| {
         let mark = ttl.map_or(mark(), |ttl| json!({"type": "ephemeral", "ttl": ttl}));

@@ -240,6 +240,12 @@ impl<'b> Walk<'b> {
                     let inner = self.inner(scanner, &mut element.marks)?;
                     element.says = element.says.wrapping_add(pair(key_of(name), inner));
                 }
+                // Some hosts take a Chat tool's mark inside its function.
+                "function" if depth == 0 && scanner.peek() == b'{' => {
+                    let mut function = self.element(scanner, 1)?;
+                    element.marks.append(&mut function.marks);
+                    element.says = element.says.wrapping_add(pair(key_of(name), function.says));
+                }
                 "type" if scanner.peek() == b'"' => {
                     element.kind = self.plain(scanner)?;
                     let kind = if TEXTS.contains(&element.kind) { TEXTS[0] } else { element.kind };
