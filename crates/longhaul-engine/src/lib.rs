@@ -17,13 +17,16 @@
 //! - [`evidence`] is what a handover could cite: requests, rules, deeds, files, problems, decisions.
 //! - [`checkpoint`] makes the handover from it that stands in place of what was folded: thirteen sections within a budget.
 //! - [`rewrite`] makes the change: splices, and an inverse that gives back the bytes.
+//! - [`cache`] sets the marks and knows what a provider has kept; [`cost`] says what that is worth.
 //! - [`check`] judges what comes out, and shares nothing with the rest but the dialect.
 //!
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
 pub mod action;
+pub mod cache;
 pub mod check;
 pub mod checkpoint;
+pub mod cost;
 pub mod dialect;
 pub mod digest;
 pub mod evidence;

@@ -64,6 +64,12 @@ pub(crate) enum Command {
     /// Make request bodies smaller: valid, truthful, without any model
     #[command(after_help = COMPRESS_HELP)]
     Compress(CompressArgs),
+    /// Put cache marks into a request body, or say what broke the cache between two
+    #[command(
+        after_help = "Example:\n  longhaul cache session.json --ttl 1h -o marked.json\n  longhaul cache now.json --compare before.json\n\n\
+        With --compare no body is written; exit code 1 if the cache is broken."
+    )]
+    Cache(CacheArgs),
     /// Sum a log of compactions
     #[command(after_help = "Example:\n  longhaul stats compactions.jsonl")]
     Stats(StatsArgs),
@@ -202,6 +208,31 @@ impl From<Color> for ColorChoice {
             Color::Never => Self::Never,
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CacheArgs {
+    /// The request body: a file, or - for standard input
+    #[arg(value_name = "BODY")]
+    pub(crate) body: PathBuf,
+    #[command(flatten)]
+    pub(crate) told: Told,
+    /// How long a marked prefix is to live: 5m, 1h or auto
+    #[arg(long, value_name = "TTL", value_parser = PossibleValuesParser::new(["5m", "1h", "auto"]))]
+    pub(crate) ttl: Option<String>,
+    /// Where the marks go
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(["system_and_3", "prefix"]))]
+    pub(crate) strategy: Option<String>,
+    /// Who takes the request: anthropic, openrouter, litellm, …; without it the model's name tells
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+    /// The body of the request before: say where this one parts from it, instead
+    #[arg(long, value_name = "OLD")]
+    pub(crate) compare: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,7 @@
 //! One file a command: what was parsed goes in, an exit code or a failure comes out.
 
+pub(crate) mod cache;
+mod cache_compare;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod compress;

@@ -41,6 +41,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Tokens(args) => commands::tokens::run(args)?,
         Command::Digest(args) => commands::digest::run(args)?,
         Command::Compress(args) => return commands::compress::run(args, &environment),
+        Command::Cache(args) => return commands::cache::run(args, &environment),
         Command::Stats(args) => commands::stats::run(args)?,
         Command::Recall(args) => return commands::recall::run(args),
         Command::Config(args) => commands::config::run(args, &environment)?,

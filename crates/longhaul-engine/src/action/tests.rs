@@ -67,7 +67,7 @@ fn action(tool: &str, arguments: &str, result: &str) -> Action {
     ]})
     .to_string();
     let (transcript, _) = wire::parse(Some(Dialect::Chat), &body).unwrap();
-    Actions::of(&transcript).of_unit(1)[0].clone()
+    (*Actions::of(&transcript).of_unit(1)[0]).clone()
 }
 
 #[test]

@@ -229,7 +229,13 @@ fn opening(sentences: &[Sentence<'_>], marks: &[Marks]) -> String {
         let is_exclamation = marks.acknowledges && marks.has(List::Closing);
         !sentence.is_question() && sentence.place != Place::Heading && !sentence.leads() && !is_exclamation
     };
-    let telling = || sentences.iter().zip(marks).filter(|(sentence, marks)| says(sentence, marks)).map(|(sentence, _)| sentence);
+    let telling = || {
+        sentences
+            .iter()
+            .zip(marks)
+            .filter(|(sentence, marks)| says(sentence, marks))
+            .map(|(sentence, _)| sentence)
+    };
     let has_prose = telling().any(|sentence| sentence.place == Place::Paragraph);
     let shown = telling().filter(|sentence| !has_prose || sentence.place == Place::Paragraph);
     let mut opening = String::new();

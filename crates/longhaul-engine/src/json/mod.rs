@@ -4,9 +4,11 @@
 //! the body. A scanner says where each value begins and ends; [`escape`] and [`unescape`] are the only two functions
 //! that translate between text and its bytes in a body.
 
+mod pointer;
 mod scan;
 mod text;
 
+pub use pointer::pointer;
 pub use scan::NotJson;
 pub(crate) use scan::{Kind, Scanner};
 pub use text::{escape, unescape};

@@ -72,6 +72,18 @@ impl<'b> Scanner<'b> {
         found
     }
 
+    /// Reads past the string that starts here, whose inside ends at `end`, as somebody knows who scanned it before.
+    pub(crate) fn known_string(&mut self, end: u32) -> Span {
+        let start = self.at;
+        self.at = end as usize + 1;
+        Span::new(start, self.at)
+    }
+
+    /// Where it stands.
+    pub(crate) fn at(&self) -> u32 {
+        self.at as u32
+    }
+
     fn fail(&self, expected: &'static str) -> NotJson {
         let before = &self.bytes[..self.at.min(self.bytes.len())];
         let line_start = memchr::memrchr(b'\n', before).map_or(0, |i| i + 1);

@@ -173,6 +173,9 @@ pub enum CacheStrategy {
     /// On the system prompt and the last three other messages that can carry one.
     #[serde(rename = "system_and_3")]
     SystemAndThree,
+    /// On the last tool, the stable part of the system prompt, the newest checkpoint and the newest turn.
+    #[serde(rename = "prefix")]
+    Prefix,
 }
 
 /// Secrets. Redaction before a summarizer, a plug-in, the store or an export cannot be turned off.

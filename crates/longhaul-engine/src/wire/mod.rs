@@ -11,6 +11,7 @@ mod blocks;
 mod chat;
 mod messages;
 mod raw;
+mod reading;
 mod recognise;
 mod responses;
 mod spoken;
@@ -25,6 +26,8 @@ use crate::Dialect;
 use crate::json::{NotJson, Span};
 use crate::transcript::Transcript;
 
+pub use reading::{ClientMark, Lifetime, Part, Piece, Reading, Says, Seat, Settings, reading};
+pub(crate) use reading::{MARK, pair};
 pub use write::{Role, block, message, role};
 
 /// Something strange in a body that did not keep it from being read.

@@ -36,7 +36,12 @@ pub fn role(transcript: &Transcript<'_>, message: ElementId) -> Option<Role> {
         Ok(())
     });
     scanned.ok()?;
-    match (role.as_deref(), kind.as_deref()) {
+    role_of(role.as_deref(), kind.as_deref())
+}
+
+/// The role of a message or item with this `role` and this `type`.
+pub(super) fn role_of(role: Option<&str>, kind: Option<&str>) -> Option<Role> {
+    match (role, kind) {
         (Some("system" | "developer"), _) => Some(Role::System),
         (Some("user"), _) => Some(Role::User),
         (Some("assistant"), _) => Some(Role::Assistant),

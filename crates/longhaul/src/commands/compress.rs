@@ -41,7 +41,7 @@ fn one(call: &Call<'_>, bytes: Vec<u8>) -> Result<ExitCode, Failure> {
     let shown = input::shown(&args.bodies[0]);
     let text = input::text(&shown, bytes)?;
     let body = Body { shown, text };
-    let done = call.compress(&mut Memory::default(), &body)?;
+    let done = call.compress(&mut Memory::for_one_body(), &body)?;
     if !args.quiet {
         for line in show::headlines(&done) {
             output::say(&line);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "all of it is test code, in functions too")]
 
 mod bodies;
+mod cache;
 mod compress;
 mod compress_many;
 mod configuration;

@@ -1,6 +1,7 @@
 //! One compaction: a body goes in, and everything that a call may want to write comes out.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -34,6 +35,14 @@ pub(super) struct Call<'a> {
 pub(super) struct Memory {
     known: Known,
     policies: BTreeMap<String, Prepared>,
+}
+
+impl Memory {
+    /// For a body that has all cores to itself.
+    pub(super) fn for_one_body() -> Self {
+        let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Self { known: Known::default().on_threads(threads), ..Self::default() }
+    }
 }
 
 /// The policy for one model.

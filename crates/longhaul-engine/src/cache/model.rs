@@ -1,0 +1,218 @@
+//! A provider's cache, modelled: what each request of a session reads from it and writes to it.
+//!
+//! ```text
+//! request ──▶ the longest prefix that is there and alive is read, and lives on
+//!             what follows it, up to the last mark, is written
+//!             the rest is fresh
+//! ```
+//!
+//! With marks, an entry is the prefix up to a mark, and is found from a mark at its place or at most [`LOOK_BACK`] pieces
+//! after it. Without marks the provider keeps every prefix, in steps of so many tokens. Either way a prefix below the minimum
+//! is not kept, and what is not used for its lifetime is gone. The model knows no second server, no eviction under load and
+//! no request that starts before the one before it has answered.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::chain::{Chain, Link, Prefix};
+use super::marks::{LOOK_BACK, Mark};
+use super::pace::{FIVE_MINUTES, ONE_HOUR};
+use crate::Tokens;
+use crate::cost::Usage;
+use crate::models::{Caching, Model};
+use crate::wire::{Lifetime, Part, Says, Settings};
+
+/// How a provider keeps prefixes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Shorter prefixes are not kept.
+    pub minimum: Tokens,
+    /// Where prefixes may end.
+    pub ends: Ends,
+}
+
+/// Where a kept prefix may end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// At marks.
+    Marks,
+    /// Anywhere, in steps of so many tokens; kept for five minutes, which is the least that is promised.
+    Steps(Tokens),
+    /// Nowhere: nothing is kept.
+    Nowhere,
+}
+
+impl Rules {
+    /// The rules for a model, as far as its row tells.
+    #[must_use]
+    pub fn of(model: &Model) -> Self {
+        const STEP: u64 = 128;
+        let minimum = Tokens(model.facts.cache_minimum as u64);
+        let ends = match model.facts.caching {
+            Caching::Marks => Ends::Marks,
+            Caching::Automatic => Ends::Steps(minimum.min(Tokens(STEP))),
+            Caching::None => Ends::Nowhere,
+        };
+        Self { minimum, ends }
+    }
+}
+
+/// A request, as a cache sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'r> {
+    /// What the prompt says, up to and with each piece.
+    pub links: &'r [Link],
+    /// What is no part of the prompt and voids the cache all the same.
+    pub settings: Settings,
+    /// How many tokens that is, for each piece.
+    pub sizes: &'r [Tokens],
+    /// The marks on it.
+    pub marks: &'r [Mark],
+}
+
+impl Request<'_> {
+    fn key(&self, piece: usize) -> Key {
+        key(&self.links[piece], self.settings)
+    }
+}
+
+/// What a request found and left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Tokens found in the cache.
+    pub read: Tokens,
+    /// Tokens put there for five minutes.
+    pub written_5m: Tokens,
+    /// Tokens put there for an hour.
+    pub written_1h: Tokens,
+    /// Tokens that were neither.
+    pub fresh: Tokens,
+    /// How many pieces were found.
+    pub warm: usize,
+}
+
+impl Traffic {
+    /// The same as a provider would report it, with so many tokens of reply.
+    #[must_use]
+    pub fn usage(&self, output: Tokens) -> Usage {
+        let written = self.written_5m + self.written_1h;
+        Usage {
+            input: Some(self.read + written + self.fresh),
+            read: Some(self.read),
+            written: Some(written),
+            written_1h: Some(self.written_1h),
+            output: Some(output),
+        }
+    }
+}
+
+/// A cache with what is in it.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    rules: Rules,
+    entries: BTreeMap<Key, Entry>,
+}
+
+/// Which prefix, for which model, and for messages under which settings.
+type Key = (Option<Says>, Option<(Option<Says>, Option<Says>)>, Prefix);
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    tokens: Tokens,
+    lifetime: Duration,
+    lapses: Duration,
+}
+
+impl Cache {
+    /// An empty one.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        Self { rules, entries: BTreeMap::new() }
+    }
+
+    /// Sends a request at some time, counted from any moment: times may stand still but never go back.
+    pub fn send(&mut self, now: Duration, request: &Request<'_>) -> Traffic {
+        self.entries.retain(|_, entry| entry.lapses >= now);
+        let total = request.sizes.last().copied().unwrap_or_default();
+        match self.rules.ends {
+            Ends::Nowhere => Traffic { fresh: total, ..Traffic::default() },
+            Ends::Marks => self.send_marked(now, request, total),
+            Ends::Steps(step) => self.send_unmarked(now, request, total, step),
+        }
+    }
+
+    /// When the last of what was kept for this prompt lapses; nothing if none of it is kept.
+    #[must_use]
+    pub fn lapses(&self, chain: &Chain) -> Option<Duration> {
+        let keys = chain.links.iter().rev().map(|link| key(link, chain.settings));
+        keys.filter_map(|key| self.entries.get(&key)).map(|entry| entry.lapses).max()
+    }
+
+    fn send_marked(&mut self, now: Duration, request: &Request<'_>, total: Tokens) -> Traffic {
+        let last = request.sizes.len().saturating_sub(1);
+        let marked = |mark: &Mark| (mark.piece.unwrap_or(last), mark.lifetime);
+        let mut marks: Vec<(usize, Lifetime)> = request.marks.iter().map(marked).collect();
+        marks.retain(|&(piece, _)| request.sizes.get(piece).is_some_and(|size| *size >= self.rules.minimum));
+        marks.sort_unstable();
+        let seen_from = |mark: usize| (mark + 1).saturating_sub(LOOK_BACK)..=mark;
+        let found = marks.iter().rev().find_map(|&(mark, _)| {
+            seen_from(mark).rev().find(|&piece| self.entries.contains_key(&request.key(piece)))
+        });
+        let mut read = Tokens::ZERO;
+        if let Some(piece) = found {
+            let marks_before = marks.iter().map(|(mark, _)| *mark).filter(|mark| *mark < piece);
+            for used in marks_before.chain([piece]) {
+                if let Some(entry) = self.entries.get_mut(&request.key(used)) {
+                    entry.lapses = now + entry.lifetime;
+                    read = entry.tokens;
+                }
+            }
+        }
+        let warm = found.map_or(0, |piece| piece + 1);
+        let mut traffic = Traffic { read, warm, ..Traffic::default() };
+        let mut end = read;
+        for (piece, lifetime) in marks.into_iter().filter(|(piece, _)| *piece >= warm) {
+            let size = request.sizes[piece];
+            let (written, lives) = match lifetime {
+                Lifetime::FiveMinutes => (&mut traffic.written_5m, FIVE_MINUTES),
+                Lifetime::OneHour => (&mut traffic.written_1h, ONE_HOUR),
+            };
+            *written += size - end;
+            end = size.max(end);
+            let entry = Entry { tokens: size, lifetime: lives, lapses: now + lives };
+            self.entries.insert(request.key(piece), entry);
+        }
+        traffic.fresh = total - end;
+        traffic
+    }
+
+    fn send_unmarked(
+        &mut self,
+        now: Duration,
+        request: &Request<'_>,
+        total: Tokens,
+        step: Tokens,
+    ) -> Traffic {
+        let in_steps = |tokens: Tokens| {
+            let whole = Tokens(tokens.number() / step.number().max(1) * step.number());
+            if whole < self.rules.minimum { Tokens::ZERO } else { whole }
+        };
+        let pieces = 0..request.sizes.len();
+        let found = pieces.clone().rev().find(|&piece| self.entries.contains_key(&request.key(piece)));
+        let read = found.map_or(Tokens::ZERO, |piece| in_steps(request.sizes[piece]));
+        let written_5m = in_steps(total) - read;
+        for piece in pieces {
+            let entry =
+                Entry { tokens: request.sizes[piece], lifetime: FIVE_MINUTES, lapses: now + FIVE_MINUTES };
+            self.entries.insert(request.key(piece), entry);
+        }
+        let warm = found.filter(|_| read > Tokens::ZERO).map_or(0, |piece| piece + 1);
+        Traffic { read, written_5m, written_1h: Tokens::ZERO, fresh: total - read - written_5m, warm }
+    }
+}
+
+/// Under what a prefix is kept: another model voids everything, other settings void the messages.
+fn key(link: &Link, settings: Settings) -> Key {
+    let Settings { model, tool_choice, thinking } = settings;
+    (model, (link.part == Part::Messages).then_some((tool_choice, thinking)), link.prefix)
+}

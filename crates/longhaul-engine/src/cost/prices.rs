@@ -1,0 +1,261 @@
+//! Dollars for a million tokens, by model.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Sub};
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Tokens;
+use crate::models;
+use crate::policy::config;
+use crate::wire::Lifetime;
+
+/// US dollars. A saving that is none is negative, and shown so.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize)]
+#[serde(transparent)]
+pub struct Dollars(pub f64);
+
+impl Dollars {
+    /// Nothing.
+    pub const ZERO: Self = Self(0.0);
+}
+
+impl Add for Dollars {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Dollars {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Dollars {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl Sum for Dollars {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::ZERO, Add::add)
+    }
+}
+
+/// Cents and, where there are hardly any, what matters of them: `$1.87`, `$0.0042`, `-$0.03`.
+impl fmt::Display for Dollars {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0.0 { "-" } else { "" };
+        let amount = self.0.abs();
+        let digits = if amount >= 0.1 || amount == 0.0 { 2 } else { 4 };
+        f.pad(&format!("{sign}${amount:.digits$}"))
+    }
+}
+
+/// What a million tokens cost, by what is done with them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Price {
+    /// Read for the first time, and not cached.
+    pub input: f64,
+    /// Put into the cache for five minutes, or however long a cache without marks keeps it.
+    pub write_5m: f64,
+    /// Put into the cache for one hour.
+    pub write_1h: f64,
+    /// Found in the cache.
+    pub read: f64,
+    /// Written by the model.
+    pub output: f64,
+    /// What large requests cost more.
+    pub long: Option<LongTariff>,
+}
+
+/// A tariff for large requests.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LongTariff {
+    /// It holds for requests of more input tokens than this.
+    pub above: u64,
+    /// What input of every kind is multiplied by.
+    pub input: f64,
+    /// What output is multiplied by.
+    pub output: f64,
+}
+
+impl Price {
+    /// The price of a token that is cached for so long.
+    #[must_use]
+    pub fn write(&self, lifetime: Lifetime) -> f64 {
+        match lifetime {
+            Lifetime::FiveMinutes => self.write_5m,
+            Lifetime::OneHour => self.write_1h,
+        }
+    }
+
+    /// The prices that hold for a request of this size.
+    #[must_use]
+    pub fn at(&self, request: Tokens) -> Self {
+        match self.long {
+            Some(long) if request.number() > long.above => Self {
+                input: self.input * long.input,
+                write_5m: self.write_5m * long.input,
+                write_1h: self.write_1h * long.input,
+                read: self.read * long.input,
+                output: self.output * long.output,
+                long: None,
+            },
+            _ => Self { long: None, ..*self },
+        }
+    }
+}
+
+/// So many tokens at this price for a million.
+pub(super) fn times(tokens: Tokens, price: f64) -> Dollars {
+    Dollars(tokens.number() as f64 * price / 1e6)
+}
+
+/// The prices of one model, and how far they are known.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prices {
+    /// The prices.
+    pub price: Price,
+    /// The ones that are not on the page named.
+    pub assumed: BTreeSet<String>,
+    /// Where they were read.
+    pub source: String,
+    /// The month they were valid.
+    pub date: String,
+}
+
+impl Prices {
+    /// With what the user states, which is never assumed.
+    #[must_use]
+    pub fn with(mut self, stated: &config::Prices) -> Self {
+        let price = &mut self.price;
+        let places: [(&str, Option<f64>, &mut f64); 5] = [
+            ("input", stated.input, &mut price.input),
+            ("output", stated.output, &mut price.output),
+            ("read", stated.cache_read, &mut price.read),
+            ("write_5m", stated.cache_write, &mut price.write_5m),
+            ("write_1h", stated.cache_write_1h, &mut price.write_1h),
+        ];
+        for (name, value, place) in places {
+            if let Some(value) = value {
+                *place = value;
+                self.assumed.remove(name);
+            }
+        }
+        self
+    }
+}
+
+/// The prices of the model with this name; none for one that no row describes, which is not the same as free.
+#[must_use]
+pub fn find(name: &str) -> Option<Prices> {
+    let pattern = *models::matching(TABLE.iter().map(|row| row.pattern.as_str()), name).first()?;
+    let row = TABLE.iter().find(|row| row.pattern == pattern)?;
+    let price = Price {
+        input: row.input,
+        write_5m: row.write_5m.unwrap_or(row.input),
+        write_1h: row.write_1h.unwrap_or(row.input),
+        read: row.read,
+        output: row.output,
+        long: row.long,
+    };
+    Some(Prices { price, assumed: row.assumed.clone(), source: row.source.clone(), date: row.date.clone() })
+}
+
+#[derive(Deserialize)]
+struct Table {
+    price: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    #[serde(rename = "match")]
+    pattern: String,
+    input: f64,
+    write_5m: Option<f64>,
+    write_1h: Option<f64>,
+    read: f64,
+    output: f64,
+    long: Option<LongTariff>,
+    #[serde(default)]
+    assumed: BTreeSet<String>,
+    source: String,
+    date: String,
+}
+
+/// The file is part of the program and a test reads it; were it broken all the same, no price would be known.
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    toml::from_str(include_str!("prices.toml")).map_or(Vec::new(), |table: Table| table.price)
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_read_and_sensible() {
+        assert_eq!(TABLE.len(), include_str!("prices.toml").matches("[[price]]").count());
+        for row in TABLE.iter() {
+            let found = find(&row.pattern).unwrap();
+            let Price { input, write_5m, write_1h, read, output, .. } = found.price;
+            assert!(
+                0.0 < read && read < input && input <= write_5m && write_5m <= write_1h,
+                "{}",
+                row.pattern
+            );
+            assert!(output > input, "{}", row.pattern);
+            let fields = ["input", "write_5m", "write_1h", "read", "output", "long"];
+            assert!(row.assumed.iter().all(|name| fields.contains(&name.as_str())), "{}", row.pattern);
+        }
+    }
+
+    #[test]
+    fn names_find_their_row() {
+        for (name, input, output) in [
+            ("claude-sonnet-4-20250514", 3.0, 15.0),
+            ("anthropic/claude-opus-4.5", 5.0, 25.0),
+            ("claude-opus-4-1-20250805", 15.0, 75.0),
+            ("claude-opus-5-5", 4.0, 20.0),
+            ("us.anthropic.claude-3-5-haiku-20241022-v1:0", 0.8, 4.0),
+            ("gpt-5.6-luna", 0.2, 1.2),
+        ] {
+            let price = find(name).unwrap().price;
+            assert_eq!((price.input, price.output), (input, output), "{name}");
+        }
+        assert_eq!(find("llama-3-70b"), None);
+    }
+
+    #[test]
+    fn large_requests_have_their_own_tariff() {
+        let price = find("gpt-6-sol").unwrap().price;
+        let short = Price { long: None, ..price };
+        assert_eq!(price.at(Tokens(272_000)), short);
+        let long = Price {
+            input: 2.0 * short.input,
+            write_5m: 2.0 * short.write_5m,
+            write_1h: 2.0 * short.write_1h,
+            read: 2.0 * short.read,
+            output: 1.5 * short.output,
+            long: None,
+        };
+        assert_eq!(price.at(Tokens(272_001)), long);
+    }
+
+    #[test]
+    fn money_shows_its_sign() {
+        let shown = [1.874, -0.031, 0.00421, 0.0].map(|amount| Dollars(amount).to_string());
+        assert_eq!(shown, ["$1.87", "-$0.0310", "$0.0042", "$0.00"]);
+    }
+}

@@ -1,0 +1,198 @@
+//! A chain changes when the prompt does, and not when only its bytes do.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "all of it is test code, in functions too"
+)]
+
+mod support;
+
+use longhaul_engine::cache::{self, Chain, Change, Prefix};
+use longhaul_engine::known::Known;
+use longhaul_engine::wire::{self, Part};
+use longhaul_engine::{Dialect, models};
+use serde_json::{Value, json};
+use support::{Numbers, corpus, generate, written_differently};
+
+fn chain(dialect: Dialect, body: &str) -> Chain {
+    cache::chain(&wire::parse(dialect, body).unwrap().0)
+}
+
+fn prefixes(chain: &Chain) -> Vec<Prefix> {
+    chain.links.iter().map(|link| link.prefix).collect()
+}
+
+/// Every real body, and generated ones without the quirks that another writer of JSON cannot keep.
+fn bodies() -> Vec<(String, Dialect, String)> {
+    let mut bodies: Vec<_> = corpus()
+        .into_iter()
+        .map(|(name, body)| {
+            let dialect = wire::parse(None, &body).unwrap().0.dialect;
+            (name, dialect, body)
+        })
+        .collect();
+    for seed in 0..300 {
+        let made = generate::body(Dialect::ALL[seed as usize % 3], seed);
+        if !made.quirks.iter().any(|quirk| ["half a surrogate", "repeated key"].contains(quirk)) {
+            bodies.push((format!("generated {seed}"), made.dialect, made.body));
+        }
+    }
+    bodies
+}
+
+/// Takes marks away, and puts others in their place, wherever the dialect has a place for them.
+fn remark(value: &mut Value, numbers: &mut Numbers) {
+    let mut objects: Vec<&mut Value> = Vec::new();
+    let root = value;
+    if let Some(object) = root.as_object_mut() {
+        for (key, field) in object.iter_mut() {
+            match (key.as_str(), field) {
+                ("tools" | "system", Value::Array(items)) => objects.extend(items),
+                ("messages", Value::Array(messages)) => {
+                    for message in messages {
+                        if let Some(Value::Array(blocks)) = message.get_mut("content") {
+                            objects.extend(blocks);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    for object in objects.into_iter().filter_map(Value::as_object_mut) {
+        object.shift_remove("cache_control");
+        if numbers.one_in(3) {
+            object.insert("cache_control".into(), json!({"type": "ephemeral", "ttl": "1h"}));
+        }
+    }
+}
+
+/// A string that becomes a list of one text, and the other way round.
+fn relist(value: &mut Value, kind: &str) {
+    if let Some(Value::String(system)) = value.get("system").cloned() {
+        value["system"] = json!([{"type": "text", "text": system}]);
+    }
+    let Some(messages) = value.get_mut("messages").and_then(Value::as_array_mut) else { return };
+    for message in messages.iter_mut().filter(|message| message.is_object()) {
+        let content = match message.get("content") {
+            Some(Value::String(text)) if !text.is_empty() => json!([{"type": kind, "text": text}]),
+            Some(Value::Array(blocks)) if blocks.len() == 1 => {
+                let block = blocks[0].as_object();
+                match block.filter(|block| block.len() == 2 && block.get("type") == Some(&json!("text"))) {
+                    Some(block) if block.get("text").is_some_and(|text| text.is_string() && text != "") => {
+                        block["text"].clone()
+                    }
+                    _ => continue,
+                }
+            }
+            _ => continue,
+        };
+        message["content"] = content;
+    }
+}
+
+#[test]
+fn how_a_body_is_written_and_marked_changes_no_link() {
+    let mut numbers = Numbers(7);
+    for (name, dialect, body) in bodies() {
+        let before = prefixes(&chain(dialect, &body));
+        assert!(!before.is_empty() || name.starts_with("generated"), "{name}");
+        for (way, written) in written_differently(&body) {
+            assert_eq!(prefixes(&chain(dialect, &written)), before, "{name}, {way}");
+        }
+        let mut value: Value = serde_json::from_str(&body).unwrap();
+        remark(&mut value, &mut numbers);
+        assert_eq!(prefixes(&chain(dialect, &value.to_string())), before, "{name}, other marks");
+        if dialect != Dialect::Responses {
+            relist(&mut value, "text");
+            assert_eq!(prefixes(&chain(dialect, &value.to_string())), before, "{name}, strings and lists");
+        }
+    }
+}
+
+#[test]
+fn a_session_that_goes_on_parts_from_nothing() {
+    for (name, dialect, body) in bodies() {
+        let mut value: Value = serde_json::from_str(&body).unwrap();
+        let key = if dialect == Dialect::Responses { "input" } else { "messages" };
+        let whole = chain(dialect, &body);
+        assert_eq!(cache::compare(&whole, &whole), None, "{name}");
+        let Some(messages) = value.get_mut(key).and_then(Value::as_array_mut) else { continue };
+        messages.pop();
+        let shorter = chain(dialect, &value.to_string());
+        assert_eq!(cache::compare(&shorter, &whole), None, "{name}");
+        assert_eq!(prefixes(&whole)[..shorter.links.len()], prefixes(&shorter), "{name}");
+        if shorter.links.len() < whole.links.len() {
+            let removed = cache::compare(&whole, &shorter).unwrap();
+            assert!(matches!(removed.change, Change::Removed { .. }), "{name}");
+            assert_eq!(removed.from, shorter.links.len());
+        }
+    }
+}
+
+#[test]
+fn the_first_difference_is_found_where_it_is() {
+    let body = json!({
+        "model": "claude-sonnet-4-5",
+        "tools": [{"name": "read", "input_schema": {}}, {"name": "write", "input_schema": {}}],
+        "system": [{"type": "text", "text": "You work."}, {"type": "text", "text": "Be brief."}],
+        "messages": [
+            {"role": "user", "content": "fix it"},
+            {"role": "assistant", "content": [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "c", "name": "read", "input": {"a": 1}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "ok"}]},
+        ],
+    });
+    let old = chain(Dialect::Messages, &body.to_string());
+    assert_eq!(old.links.len(), 8);
+    let cases: &[(&str, Value, Part, usize)] = &[
+        ("/tools/1/name", json!("edit"), Part::Tools, 1),
+        ("/system/1/text", json!("Be long."), Part::System, 3),
+        ("/messages/0/content", json!("break it"), Part::Messages, 4),
+        ("/messages/0/role", json!("assistant"), Part::Messages, 4),
+        ("/messages/1/content/1/input/a", json!(2), Part::Messages, 6),
+        ("/messages/2/content/0/content", json!("not ok"), Part::Messages, 7),
+        ("/model", json!("claude-opus-4-5"), Part::Tools, 0),
+    ];
+    for (pointer, value, part, from) in cases {
+        let mut changed = body.clone();
+        *changed.pointer_mut(pointer).unwrap() = value.clone();
+        let found = cache::compare(&old, &chain(Dialect::Messages, &changed.to_string())).unwrap();
+        assert_eq!((found.part, found.from), (*part, *from), "{pointer}");
+    }
+    for (field, change) in [("tool_choice", Change::ToolChoice), ("thinking", Change::Thinking)] {
+        let mut changed = body.clone();
+        changed[field] = json!({"type": "auto"});
+        let found = cache::compare(&old, &chain(Dialect::Messages, &changed.to_string())).unwrap();
+        assert_eq!((found.change, found.part, found.from), (change, Part::Messages, 4));
+    }
+}
+
+#[test]
+fn a_tools_own_field_named_like_a_mark_is_content() {
+    let body = |value: &str| {
+        format!(
+            r#"{{"messages":[{{"role":"assistant","content":[{{"type":"tool_use","id":"c","name":"set","input":{{"cache_control":"{value}"}}}}]}}]}}"#
+        )
+    };
+    let [old, new] = ["no-store", "public"].map(|value| chain(Dialect::Messages, &body(value)));
+    assert_ne!(prefixes(&old), prefixes(&new));
+}
+
+#[test]
+fn pieces_weigh_what_the_request_weighs() {
+    let model = models::find("claude-sonnet-4-5");
+    for (name, dialect, body) in bodies() {
+        let (transcript, _) = wire::parse(dialect, &body).unwrap();
+        let reading = wire::reading(&transcript);
+        let weights = cache::Weights::new(&transcript, &reading, &model);
+        let known = &mut Known::default();
+        let Some(last) = weights.prefixes(known).last().copied() else { continue };
+        let total = longhaul_engine::meter::Meter::of(&model).parts(known, &transcript).total();
+        assert_eq!(last, total, "{name}");
+    }
+}

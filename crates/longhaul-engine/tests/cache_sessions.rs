@@ -1,0 +1,160 @@
+//! What marks are worth over whole sessions, by the modelled cache.
+//!
+//!     LONGHAUL_SHARED=… cargo test -p longhaul-engine --test cache_sessions -- --nocapture
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "all of it is test code, in functions too"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use longhaul_engine::cache::{self, Cache, Carrier, Chain, Marking, Request, Rules, Weights};
+use longhaul_engine::cost::{self, Sent, Session};
+use longhaul_engine::known::Known;
+use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
+use longhaul_engine::transcript::CHECKPOINT_OPENING;
+use longhaul_engine::wire::{self, Lifetime, Part};
+use longhaul_engine::{Dialect, Tokens, Transcript, models};
+use serde_json::{Value, json};
+use support::corpus;
+
+const MODEL: &str = "claude-sonnet-4-5";
+
+/// What the input of a session costs without marks, with `system_and_3` and with `prefix`, in dollars.
+fn input_costs<'b>(
+    transcript: &'b Transcript<'b>,
+    pauses: impl Fn(&[Sent]) -> Vec<Duration>,
+) -> (usize, [f64; 3]) {
+    let (model, price) = (models::find(MODEL), cost::find(MODEL).unwrap().price);
+    let reading = wire::reading(transcript);
+    let chain = Chain::of(&reading);
+    let sizes = Weights::new(transcript, &reading, &model).prefixes(&mut Known::default());
+    let session = Session { transcript, reading: &reading, chain: &chain, sizes: &sizes };
+    let requests = session.requests();
+    let first = sizes.iter().position(|size| *size >= Tokens(model.facts.cache_minimum as u64));
+    let carrier = Carrier::Message;
+    let cost = |strategy: Option<CacheStrategy>| {
+        let traffic = session.replay(Rules::of(&model), &requests, &pauses(&requests), |so_far| {
+            strategy.map_or(Vec::new(), |strategy| {
+                let marking = Marking { strategy, lifetime: Lifetime::FiveMinutes, carrier, first };
+                cache::marks(transcript, so_far, &marking)
+            })
+        });
+        traffic.iter().map(|traffic| traffic.usage(Tokens::ZERO).bill(&price).input().0).sum::<f64>()
+    };
+    (requests.len(), [None, Some(SystemAndThree), Some(Prefix)].map(cost))
+}
+
+fn without_pauses(requests: &[Sent]) -> Vec<Duration> {
+    vec![Duration::from_secs(10); requests.len()]
+}
+
+#[test]
+fn marks_alone_take_three_quarters_off_the_input_of_real_sessions() {
+    let mut saved: [Vec<f64>; 4] = Default::default();
+    for (name, body) in corpus() {
+        let (transcript, _) = wire::parse(None, &body).unwrap();
+        if transcript.dialect == Dialect::Responses || transcript.message_count() < 20 {
+            continue;
+        }
+        let (requests, even) = input_costs(&transcript, without_pauses);
+        let (_, human) = input_costs(&transcript, |requests| cost::pauses(requests, 1));
+        let share = |[nothing, three, prefix]: [f64; 3]| [1.0 - three / nothing, 1.0 - prefix / nothing];
+        let shares = [share(even), share(human)].concat();
+        let shown: Vec<String> = shares.iter().map(|share| format!("{:5.1} %", 100.0 * share)).collect();
+        println!("{name:70} {requests:4} requests  ${:7.2}  {}", even[0], shown.join("  "));
+        saved.iter_mut().zip(shares).for_each(|(saved, share)| saved.push(share));
+    }
+    if saved[0].is_empty() {
+        return;
+    }
+    let mean = saved.each_ref().map(|shares| shares.iter().sum::<f64>() / shares.len() as f64);
+    println!("{} sessions; mean saved: {:.1?} %", saved[0].len(), mean.map(|share| 100.0 * share));
+    assert!(mean[..2].iter().all(|share| *share >= 0.75), "{mean:?}");
+}
+
+/// A session of an agent that reads and writes: each turn adds a call and a result of some 700 tokens.
+fn agent(turns: usize) -> Value {
+    let mut messages = vec![json!({"role": "user", "content": "make it work"})];
+    for turn in 0..turns {
+        let id = format!("c{turn}");
+        let call = json!({"type": "tool_use", "id": id, "name": "read", "input": {"path": format!("src/{turn}.rs")}});
+        let text = format!("fn f{turn}() -> usize {{ {turn} }}\n").repeat(60);
+        let result = json!({"type": "tool_result", "tool_use_id": id, "content": text});
+        messages.push(json!({"role": "assistant", "content": [call]}));
+        messages.push(json!({"role": "user", "content": [result]}));
+    }
+    let tools = json!([{"name": "read", "description": "reads a file", "input_schema": {"type": "object"}}]);
+    json!({"model": MODEL, "tools": tools, "system": "You work carefully. ".repeat(600), "messages": messages})
+}
+
+#[test]
+fn marks_alone_take_three_quarters_off_a_growing_session() {
+    let body = agent(40).to_string();
+    let (transcript, _) = wire::parse(Dialect::Messages, &body).unwrap();
+    let (requests, [nothing, three, prefix]) = input_costs(&transcript, without_pauses);
+    assert_eq!(requests, 41);
+    assert!(three < 0.25 * nothing && prefix < 0.25 * nothing, "{nothing} → {three}, {prefix}");
+}
+
+#[test]
+fn after_a_compaction_the_cache_is_settled_by_the_second_turn() {
+    for strategy in [SystemAndThree, Prefix] {
+        let mut cache = Cache::new(Rules::of(&models::find(MODEL)));
+        let mut now = Duration::ZERO;
+        let mut send = |body: &Value| {
+            let text = body.to_string();
+            let (transcript, _) = wire::parse(Dialect::Messages, &text).unwrap();
+            let (model, reading) = (models::find(MODEL), wire::reading(&transcript));
+            let sizes = Weights::new(&transcript, &reading, &model).prefixes(&mut Known::default());
+            let marking = Marking {
+                strategy,
+                lifetime: Lifetime::FiveMinutes,
+                carrier: Carrier::Content,
+                first: Some(0),
+            };
+            let (chain, marks) = (Chain::of(&reading), cache::marks(&transcript, &reading, &marking));
+            now += Duration::from_secs(10);
+            let request =
+                Request { links: &chain.links, settings: chain.settings, sizes: &sizes, marks: &marks };
+            let head = chain.links.iter().rposition(|link| link.part == Part::System).unwrap();
+            (cache.send(now, &request), sizes[head], *sizes.last().unwrap())
+        };
+        let whole = agent(30);
+        send(&whole);
+        let compacted = |turns: usize| {
+            let mut body = agent(turns);
+            let messages = body["messages"].as_array_mut().unwrap();
+            let checkpoint = format!("{CHECKPOINT_OPENING}: reference only]\nActive Task: make it work");
+            messages.splice(1..49, [json!({"role": "assistant", "content": checkpoint})]);
+            messages[2]["role"] = json!("user");
+            body
+        };
+        let (first, head, size) = send(&compacted(30));
+        assert_eq!(first.read, head, "the head stays warm");
+        let (second, _, _) = send(&compacted(31));
+        assert_eq!(second.read, size, "the second turn reads all that the first one wrote");
+    }
+}
+
+#[test]
+fn twenty_seven_in_a_hundred_people_take_more_than_five_minutes() {
+    let asked = vec![Sent { pieces: 1, output: Tokens(1), asked: true }; 20_000];
+    let pauses = cost::pauses(&asked, 3);
+    let share = |least: u64| {
+        pauses.iter().filter(|pause| **pause > Duration::from_mins(least)).count() as f64
+            / pauses.len() as f64
+    };
+    assert!((share(5) - 0.27).abs() < 0.015 && (share(60) - 0.03).abs() < 0.01, "{} {}", share(5), share(60));
+    assert_eq!(pauses, cost::pauses(&asked, 3), "equal seeds give equal sessions");
+    let tools = vec![Sent { asked: false, ..asked[0] }; 1_000];
+    assert!(cost::pauses(&tools, 3).iter().all(|pause| *pause <= Duration::from_mins(2)));
+}

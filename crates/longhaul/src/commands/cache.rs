@@ -1,0 +1,287 @@
+//! `longhaul cache`: a body with its cache marks, or what broke the cache between two bodies.
+
+use std::process::ExitCode;
+
+use longhaul_engine::cache::{
+    self, By, Carrier, Chain, Mark, Marking, Pace, Provider, Remedy, Route, Volatile, Weights,
+};
+use longhaul_engine::check::Target;
+use longhaul_engine::cost::{self, Dollars, Prices};
+use longhaul_engine::json::pointer;
+use longhaul_engine::known::Known;
+use longhaul_engine::models::{self, Model};
+use longhaul_engine::policy::{CacheTtl, Policy};
+use longhaul_engine::wire::{self, Lifetime, Part, Reading, Seat};
+use longhaul_engine::{Dialect, Edit, Rewrite, Tokens, Transcript};
+use serde::Serialize;
+
+use crate::body::{self, Body};
+use crate::cli::CacheArgs;
+use crate::config::{Environment, Flag, Settings};
+use crate::failure::Failure;
+use crate::output;
+
+#[derive(Serialize)]
+struct Answer {
+    status: String,
+    changed: bool,
+    marks: Vec<Placed>,
+    prompt_cache_key: Option<String>,
+    tokens: Tokens,
+    counted_by: String,
+    minimum: Option<usize>,
+    volatile: Vec<Found>,
+    model: String,
+    dialect: Dialect,
+    dialect_sure: bool,
+    notes: Vec<String>,
+}
+
+/// A mark, and the prefix that it ends.
+#[derive(Serialize)]
+struct Placed {
+    at: String,
+    by: By,
+    ttl: Lifetime,
+    prefix_tokens: Tokens,
+}
+
+/// Volatile text, and what it costs.
+#[derive(Serialize)]
+struct Found {
+    name: &'static str,
+    text: String,
+    part: Part,
+    at: String,
+    line: usize,
+    pace: Pace,
+    remedy: Remedy,
+    tokens_behind: Tokens,
+    usd_each_change: Option<Dollars>,
+}
+
+pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCode, Failure> {
+    let body = Body::read(&args.body)?;
+    let (transcript, notes) = body.parse(&args.told)?;
+    if let Some(old) = &args.compare {
+        return super::cache_compare::run(args, &Body::read(old)?, &body, &transcript);
+    }
+    let mut notes = body::note_lines(&transcript, &notes);
+    let provider = provider(args, &transcript)?;
+    let model = model(args, &transcript, provider, &mut notes);
+    let settings = Settings::load(args.config.config.as_deref(), environment, flags(args))?;
+    let (policy, _) = Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;
+    let route = Route::new(&policy.caching, &policy.model, provider, transcript.dialect);
+    let asked = Asked { transcript: &transcript, reading: wire::reading(&transcript), model: &policy.model };
+    let (answer, edits) = asked.answer(&route, provider, notes);
+    let rewrite = Rewrite::new(&transcript, edits).map_err(|refused| {
+        Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
+    })?;
+    let to = args.answer.output.as_deref();
+    if !args.answer.json {
+        say(&answer, &body.shown);
+    }
+    if to.is_some() || !args.answer.json {
+        output::write(to, rewrite.apply(&body.text).as_bytes())?;
+    }
+    if args.answer.json {
+        output::write_json(None, &answer)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn flags(args: &CacheArgs) -> Vec<Flag> {
+    let typed = [("--ttl", "cache_ttl", &args.ttl), ("--strategy", "strategy", &args.strategy)];
+    let flag = |(name, key, value): (&'static str, &str, &Option<String>)| {
+        let path = ["prompt_caching", key].map(str::to_owned).to_vec();
+        Some(Flag { name, path, value: value.clone()?.into() })
+    };
+    typed.into_iter().filter_map(flag).collect()
+}
+
+/// The provider that was told; for a body in a vendor's own dialect whose model says nothing, that vendor.
+fn provider(args: &CacheArgs, transcript: &Transcript<'_>) -> Result<Option<Provider>, Failure> {
+    let named = |name: &str| {
+        Provider::named(name).ok_or_else(|| {
+            let names: Vec<&str> = Provider::all().map(Provider::name).collect();
+            Failure::Wrong(format!("no provider `{name}`; there are {}", names.join(", ")))
+        })
+    };
+    let is_known = body::model(&args.told, transcript).row.is_some();
+    match &args.provider {
+        Some(name) => named(name).map(Some),
+        None if !is_known && transcript.dialect == Dialect::Messages => {
+            Ok(Provider::named(Target::of(transcript.dialect).host.name()))
+        }
+        None => Ok(None),
+    }
+}
+
+/// The model of the body; where it is none that is known, the usual one of the provider.
+fn model(
+    args: &CacheArgs,
+    transcript: &Transcript<'_>,
+    provider: Option<Provider>,
+    notes: &mut Vec<String>,
+) -> Model {
+    let model = body::model(&args.told, transcript);
+    match provider.and_then(Provider::usual_model).filter(|_| model.row.is_none()) {
+        Some(usual) => {
+            notes.push(format!("the model {} is not known; taken to be a {usual} model", model.name));
+            models::find(usual)
+        }
+        None => model,
+    }
+}
+
+/// A body that is to be marked for a model.
+struct Asked<'t, 'b> {
+    transcript: &'t Transcript<'b>,
+    reading: Reading,
+    model: &'t Model,
+}
+
+impl Asked<'_, '_> {
+    fn answer(
+        &self,
+        route: &Route,
+        provider: Option<Provider>,
+        mut notes: Vec<String>,
+    ) -> (Answer, Vec<Edit>) {
+        let known = &mut Known::default();
+        let sizes = Weights::new(self.transcript, &self.reading, self.model).prefixes(known);
+        let total = sizes.last().copied().unwrap_or_default();
+        let (marking, minimum) = self.marking(route, &sizes, &mut notes);
+        let marks = match marking {
+            Some(marking) => cache::marks(self.transcript, &self.reading, &marking),
+            None => self.clients(),
+        };
+        let mut edits = cache::edits(self.transcript.body, &self.reading, &marks);
+        let key = cache::session_key(&Chain::of(&self.reading)).filter(|_| *route == Route::Key);
+        let key_edit = key.as_deref().and_then(|key| cache::cache_key(&self.reading, key));
+        let prompt_cache_key = key.filter(|_| key_edit.is_some());
+        edits.extend(key_edit);
+        let prices = cost::find(&self.model.name);
+        let answer = Answer {
+            status: route.status(self.model, provider),
+            changed: !edits.is_empty(),
+            marks: self.placed(&marks, &sizes, total),
+            prompt_cache_key,
+            tokens: total,
+            counted_by: self.model.counter().name(),
+            minimum,
+            volatile: self.volatile(&sizes, total, prices.as_ref()),
+            model: self.model.name.clone(),
+            dialect: self.transcript.dialect,
+            dialect_sure: self.transcript.dialect_sure,
+            notes,
+        };
+        (answer, edits)
+    }
+
+    fn marking(
+        &self,
+        route: &Route,
+        sizes: &[Tokens],
+        notes: &mut Vec<String>,
+    ) -> (Option<Marking>, Option<usize>) {
+        let Route::Marks { carrier, strategy, ttl, minimum } = *route else { return (None, None) };
+        let lifetime = match ttl {
+            CacheTtl::FiveMinutes => Lifetime::FiveMinutes,
+            CacheTtl::OneHour => Lifetime::OneHour,
+            CacheTtl::Auto => {
+                notes.push("one body does not show the session's pace; marked for 5m".to_owned());
+                Lifetime::FiveMinutes
+            }
+        };
+        let first = sizes.iter().position(|size| *size >= Tokens(minimum as u64));
+        if first.is_none() {
+            notes.push(format!(
+                "the model caches prefixes from {} tokens on; this body is shorter, so nothing is marked",
+                output::grouped(minimum as u64)
+            ));
+        }
+        // Only what both dialects understand is written where it is not known which of the two it is.
+        let carrier = if self.transcript.dialect_sure { carrier } else { Carrier::Content };
+        (Some(Marking { strategy, lifetime, carrier, first }), Some(minimum))
+    }
+
+    fn clients(&self) -> Vec<Mark> {
+        let mark =
+            |mark: &wire::ClientMark| Mark { piece: mark.piece, lifetime: mark.lifetime, by: By::Client };
+        self.reading.marks.iter().map(mark).collect()
+    }
+
+    /// Where the marks are. Both lists are in the order of reading, so the client's come up in their own order.
+    fn placed(&self, marks: &[Mark], sizes: &[Tokens], total: Tokens) -> Vec<Placed> {
+        let body = self.transcript.body;
+        let mut clients = self.reading.marks.iter();
+        let placed = marks.iter().map(|mark| {
+            let at = match (mark.by, mark.piece.map(|piece| self.reading.pieces[piece].seat)) {
+                (By::Client, _) => clients.next().and_then(|client| pointer(body, client.holder)),
+                (By::Longhaul, Some(Seat::Block(at) | Seat::Message(at))) => pointer(body, at),
+                (By::Longhaul, Some(Seat::String(at))) => pointer(body, at).map(|at| at + "/0"),
+                (By::Longhaul, _) => None,
+            };
+            let prefix_tokens = mark.piece.map_or(total, |piece| sizes[piece]);
+            Placed { at: at.unwrap_or_default(), by: mark.by, ttl: mark.lifetime, prefix_tokens }
+        });
+        placed.collect()
+    }
+
+    fn volatile(&self, sizes: &[Tokens], total: Tokens, prices: Option<&Prices>) -> Vec<Found> {
+        let found = |Volatile { name, pace, part, piece, line, text, remedy }: Volatile| {
+            let before = piece.checked_sub(1).map_or(Tokens::ZERO, |before| sizes[before]);
+            let tokens_behind = total - before;
+            let at = pointer(self.transcript.body, self.reading.pieces[piece].at).unwrap_or_default();
+            let usd_each_change = prices.map(|prices| lost(tokens_behind, prices));
+            Found { name, text, part, at, line, pace, remedy, tokens_behind, usd_each_change }
+        };
+        cache::volatile(self.transcript.body, &self.reading).into_iter().map(found).collect()
+    }
+}
+
+/// What it costs that so many tokens are written again, and not read.
+pub(super) fn lost(tokens: Tokens, prices: &Prices) -> Dollars {
+    Dollars(tokens.number() as f64 * (prices.price.write_5m - prices.price.read) / 1e6)
+}
+
+fn say(answer: &Answer, shown: &str) {
+    output::say(&answer.status);
+    for Placed { at, by, ttl, prefix_tokens } in &answer.marks {
+        let (by, ttl) = match (by, ttl) {
+            (By::Client, Lifetime::FiveMinutes) => (" (the client's)", "5m"),
+            (By::Client, Lifetime::OneHour) => (" (the client's)", "1h"),
+            (By::Longhaul, Lifetime::FiveMinutes) => ("", "5m"),
+            (By::Longhaul, Lifetime::OneHour) => ("", "1h"),
+        };
+        let at = if at.is_empty() { "/" } else { at };
+        output::say(&format!("mark on {at}, {ttl}, after {prefix_tokens} tokens{by}"));
+    }
+    if let Some(key) = &answer.prompt_cache_key {
+        output::say(&format!("prompt_cache_key {key}"));
+    }
+    answer.volatile.iter().for_each(|found| output::say(&advice(found)));
+    answer.notes.iter().for_each(|note| output::say(&format!("{shown}: {note}")));
+}
+
+/// What changes, what it costs, and what could be done about it.
+fn advice(found: &Found) -> String {
+    let Found { name, text, at, line, tokens_behind, .. } = found;
+    let pace = match found.pace {
+        Pace::Request => "may change with every request",
+        Pace::Day => "changes every day",
+        Pace::Session => "is another one in each session",
+    };
+    let money = found.usd_each_change.map_or(String::new(), |usd| format!(", {usd}"));
+    let remedy = match found.remedy {
+        Remedy::SplitOff => "as a block of its own behind the rest it would cost itself only",
+        Remedy::MoveToEnd => {
+            "at the end of the system prompt, or in the newest message, it would cost itself only"
+        }
+    };
+    format!(
+        "{name} `{}` in line {line} of {at} {pace}; then {tokens_behind} tokens go cold{money}; {remedy}",
+        text.trim()
+    )
+}
