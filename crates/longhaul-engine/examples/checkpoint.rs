@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             previous: None,
             quotes: &[],
             budget,
+            sections: budget,
             terse_below: Tokens(600),
             counter: Counter::exact(Vocabulary::O200kBase),
             focus: focus.as_deref(),

@@ -21,9 +21,15 @@ type Failure = Box<dyn std::error::Error>;
 
 /// The engine that is measured.
 fn engine(policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Result<Plan, Refused> {
-    let wish =
-        Wish { trigger: Trigger::Reply, force: true, to_tokens: None, keep: Keep::Nothing, session: None };
-    plan::sacred_zone(policy, &wish, known, transcript)
+    let wish = Wish {
+        trigger: Trigger::Reply,
+        force: true,
+        to_tokens: None,
+        focus: None,
+        keep: Keep::Nothing,
+        session: None,
+    };
+    plan::compressor(policy, &wish, &Ledger::default(), known, transcript)
 }
 
 fn main() -> Result<(), Failure> {

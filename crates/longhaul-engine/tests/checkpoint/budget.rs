@@ -19,6 +19,7 @@ pub(crate) fn draft(told: &Told, budget: u64) -> Draft<'_> {
         previous: None,
         quotes: &told.quotes,
         budget: Tokens(budget),
+        sections: Tokens(budget),
         terse_below: Tokens(600),
         counter: COUNTER,
         focus: None,

@@ -51,6 +51,7 @@ fn checkpoint_of(given: &str) -> String {
         previous: before.as_ref(),
         quotes: &told.quotes,
         budget: Tokens(field("budget").unwrap().parse().unwrap()),
+        sections: Tokens(field("budget").unwrap().parse().unwrap()),
         terse_below: Tokens(600),
         counter,
         focus: field("focus"),
