@@ -10,6 +10,7 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use longhaul_engine::known::{ContentKey, Known};
+use longhaul_engine::ledger::Ledger;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::plan::{self, Keep, Plan, Trigger, Wish};
 use longhaul_engine::policy::{Config, Policy};

@@ -117,7 +117,7 @@ pub enum Status {
 }
 
 /// One piece of content.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Block<'b> {
     /// What it holds.
     pub kind: BlockKind,
@@ -128,6 +128,14 @@ pub struct Block<'b> {
     /// Its text, if it has one that may be read and replaced.
     pub text: Option<TextSpan>,
     pub(crate) body: &'b str,
+}
+
+/// Two blocks of one body are told apart by their places, without a look at its megabytes.
+impl PartialEq for Block<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, self.place, self.at, self.text) == (other.kind, other.place, other.at, other.text)
+            && (std::ptr::eq(self.body, other.body) || self.body == other.body)
+    }
 }
 
 /// What a block holds.

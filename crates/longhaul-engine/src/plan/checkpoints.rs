@@ -27,7 +27,6 @@ pub(super) struct Folding {
 
 /// What is folded, and how much may be said about it.
 pub(super) struct Fold<'f> {
-    pub(super) evidence: &'f Evidence,
     /// The units that go, the earlier checkpoint among them.
     pub(super) gone: &'f BTreeSet<usize>,
     /// What the checkpoint may cost,
@@ -48,7 +47,7 @@ impl Fold<'_> {
         let closing = closing(survey, before);
         let previous = previous(survey, self.gone);
         let draft = checkpoint::Draft {
-            evidence: self.evidence,
+            evidence: work.evidence,
             folded: &|unit| self.gone.contains(&unit),
             previous: previous.as_ref(),
             quotes: &self.quotes,
@@ -73,23 +72,18 @@ impl Fold<'_> {
 const QUOTED: f64 = 0.35;
 
 /// The checkpoint of what goes within a budget: sections first, then lines by worth.
-pub(super) fn within(
-    work: &mut Work<'_, '_, '_>,
-    evidence: &Evidence,
-    gone: &BTreeSet<usize>,
-    budget: Tokens,
-) -> Folding {
+pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget: Tokens) -> Folding {
     let lines = Tokens((budget.number() as f64 * QUOTED) as u64);
     let sections = budget - lines;
-    let bare = Fold { evidence, gone, budget: sections, sections, quotes: Vec::new() }.write(work);
+    let bare = Fold { gone, budget: sections, sections, quotes: Vec::new() }.write(work);
     let pool = Pool::new(work.known, work.survey);
     let stand = |at: BlockAt| if gone.contains(&at.unit) { Stand::Goes } else { Stand::Stays };
     let left = budget - bare.report.tokens;
     let topic = work.topic();
     let picked = pool.pick(left, &stand, &[&bare.placed.text], &topic);
     drop(topic);
-    let quotes = quotes(work.survey, evidence, &picked.lines, |rate| rate);
-    Fold { evidence, gone, budget, sections, quotes }.write(work)
+    let quotes = quotes(work.survey, work.evidence, &picked.lines, |rate| rate);
+    Fold { gone, budget, sections, quotes }.write(work)
 }
 
 /// Where the request is, seen from a checkpoint before this unit.

@@ -14,13 +14,14 @@ use std::collections::BTreeSet;
 
 use super::bounds::Bounds;
 use super::checkpoints::{self, Folding};
-use super::draft::Draft;
+use super::draft::{CountFacts, Draft};
 use super::fit;
 use super::pick::Topic;
-use super::report::Trigger;
+use super::report::{EvidenceReport, Trigger};
 use super::settle::{Settled, ends_in_bound_loop, unchanged};
 use super::survey::Survey;
 use super::{Outcome, Plan, Wish};
+use crate::checkpoint::audit;
 use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::ledger::Ledger;
@@ -97,6 +98,7 @@ fn compact(
         restart: None,
         placed: None,
         checkpoint: None,
+        facts: CountFacts::No,
     };
     match due(&settled, &survey) {
         Ok(reason) => settled.reason = reason,
@@ -107,11 +109,16 @@ fn compact(
         super::Keep::Nothing => Redactor::numbered(Rules::default()),
     };
     let left = settled.clone();
-    let mut work = Work { policy, wish, known, survey: &survey, redactor: &mut redactor };
-    let outcome = match wish.to_tokens {
+    let evidence = Evidence::of(known, transcript);
+    let mut work =
+        Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
+    let mut outcome = match wish.to_tokens {
         Some(wanted) => fit::fit(&mut work, settled, wanted)?,
         None => by_policy(&mut work, settled)?,
     };
+    if let Some(outcome) = &mut outcome {
+        outcome.report.evidence = audited(&outcome.body, &work)?;
+    }
     Ok(outcome.map_or_else(
         || {
             let reason =
@@ -122,12 +129,23 @@ fn compact(
     ))
 }
 
+/// How much of the evidence stands in a rewritten body.
+fn audited(body: &str, work: &Work<'_, '_, '_>) -> Result<EvidenceReport, Refused> {
+    let (rewritten, _) = wire::parse(work.survey.transcript.dialect, body)?;
+    let texts: Vec<_> = rewritten.blocks().map(readable).collect();
+    let audit = audit(&texts.join("\n"), work.evidence, &mut Redactor::numbered(Rules::default()));
+    let mut report = EvidenceReport::default();
+    report.enter(audit.found(), audit.kept(), &work.wish.keep);
+    Ok(report)
+}
+
 /// What a compaction works with.
 pub(super) struct Work<'w, 't, 'b> {
     pub(super) policy: &'w Policy,
     pub(super) wish: &'w Wish,
     pub(super) known: &'w mut Known,
     pub(super) survey: &'w Survey<'t, 'b>,
+    pub(super) evidence: &'w Evidence,
     pub(super) redactor: &'w mut Redactor,
 }
 
@@ -176,11 +194,10 @@ fn due(settled: &Settled<'_>, survey: &Survey<'_, '_>) -> Result<String, String>
 /// A compaction by the policy's own budgets.
 fn by_policy(work: &mut Work<'_, '_, '_>, settled: Settled<'_>) -> Result<Option<Outcome>, Refused> {
     let bounds = Bounds::by_policy(work.policy, work.survey);
-    let evidence = Evidence::of(work.known, work.survey.transcript);
     let goal = settled.target;
     let mut draft = Draft::new(work.survey, &work.wish.keep);
     if could_be_enough(work, &bounds, goal) || !bounds.has_new() {
-        prune(work, &evidence, &mut draft, &|unit| bounds.may_shrink(unit));
+        prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
     }
     let mut settled = settled;
     if draft.total > goal && bounds.has_new() {
@@ -190,7 +207,7 @@ fn by_policy(work: &mut Work<'_, '_, '_>, settled: Settled<'_>) -> Result<Option
         if budget >= checkpoints::smallest(work.survey) {
             draft = Draft::new(work.survey, &work.wish.keep);
             gone.iter().for_each(|unit| draft.take_out(*unit));
-            settled.take(checkpoints::within(work, &evidence, &gone, budget));
+            settled.take(checkpoints::within(work, &gone, budget));
         }
     }
     let too_large = Tokens(work.policy.digest_all as u64);
@@ -215,7 +232,6 @@ fn could_be_enough(work: &mut Work<'_, '_, '_>, bounds: &Bounds, goal: Tokens) -
 /// Runs the passes over what may change, and those that make a body of too many bytes smaller over all that they may.
 pub(super) fn prune(
     work: &mut Work<'_, '_, '_>,
-    evidence: &Evidence,
     draft: &mut Draft<'_, '_, '_>,
     may_change: &dyn Fn(usize) -> bool,
 ) {
@@ -224,7 +240,7 @@ pub(super) fn prune(
     let scope = Scope {
         policy: work.policy,
         transcript: survey.transcript,
-        actions: &evidence.actions(),
+        actions: &work.evidence.actions(),
         may_change,
         handle: &|text| keep.handle(text),
     };

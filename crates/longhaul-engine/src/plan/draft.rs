@@ -168,7 +168,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         &self,
         known: &mut Known,
         unbound: &BTreeSet<BlockAt>,
-        gone: &'static str,
+        (gone, facts): (&'static str, CountFacts),
     ) -> Account {
         let mut account = Account::default();
         let touched = self.standing().map(|(at, _)| at.unit).chain(unbound.iter().map(|at| at.unit));
@@ -188,30 +188,46 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
                     Some(changed) => Becomes::changed(changed),
                     None => continue,
                 };
-                self.enter(&mut account, unit, &part, &becomes);
+                self.enter(&mut account, unit, &part, &becomes, facts);
             }
         }
         account.rows.sort_by_key(|row| row.at);
         account
     }
 
-    fn enter(&self, account: &mut Account, unit: usize, part: &Part<'_, 'b>, becomes: &Becomes<'_>) {
+    fn enter(
+        &self,
+        account: &mut Account,
+        unit: usize,
+        part: &Part<'_, 'b>,
+        becomes: &Becomes<'_>,
+        facts: CountFacts,
+    ) {
         let Part { block, what, tool } = *part;
-        let text = if block.text.is_some() { block.text() } else { block.raw().into() };
+        let text = || if block.text.is_some() { block.text() } else { block.raw().into() };
         let fate = match self.keep {
             _ if !becomes.text.is_empty() => Fate::Digested,
             Keep::Nothing => Fate::Lost,
             Keep::Originals(_) => Fate::Recallable,
         };
-        if block.text.is_some() && what != What::Reasoning {
+        if block.text.is_some() && what != What::Reasoning && facts == CountFacts::Yes {
+            let text = text();
             let facts = Facts::of(&text);
             account.evidence.enter(facts.found.len(), facts.kept_in(becomes.text), self.keep);
         }
-        let (handle, at, tool) =
-            (self.keep.handle(&text), self.survey.message_of(unit, block), tool.map(str::to_owned));
-        if let Some(handle) = handle.clone() {
-            let (tool, text) = (tool.clone(), text.into_owned());
-            account.originals.push(Original { handle, at, what, tool, text });
+        let (at, tool) = (self.survey.message_of(unit, block), tool.map(str::to_owned));
+        let mut handle = None;
+        if let Keep::Originals(_) = self.keep {
+            let text = text();
+            handle = self.keep.handle(&text);
+            let kept = handle.clone().map(|handle| (handle, tool.clone(), text.into_owned()));
+            account.originals.extend(kept.map(|(handle, tool, text)| Original {
+                handle,
+                at,
+                what,
+                tool,
+                text,
+            }));
         }
         let (tokens, why) = (becomes.tokens, becomes.why.to_owned());
         account.rows.push(BlockReport { handle, at, what, tool, fate, tokens, why });
@@ -234,6 +250,13 @@ impl<'a> Becomes<'a> {
         let (NewText::Text(text) | NewText::Mark(text)) = &changed.to;
         Self { text, tokens: [changed.before, changed.after], why: changed.why }
     }
+}
+
+/// Whether the facts of what changed are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CountFacts {
+    Yes,
+    No,
 }
 
 /// What became of the blocks that changed.

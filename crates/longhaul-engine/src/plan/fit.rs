@@ -18,7 +18,6 @@ use super::settle::Settled;
 use super::survey::Survey;
 use crate::checkpoint::Quote;
 use crate::digest::{self, Focus, Source};
-use crate::evidence::Evidence;
 use crate::passes::{BlockAt, NewText};
 use crate::transcript::{Block, Status, UnitKind};
 use crate::{Refused, Tokens};
@@ -62,7 +61,6 @@ pub(super) fn fit(
     wanted: Tokens,
 ) -> Result<Option<Outcome>, Refused> {
     let survey = work.survey;
-    let evidence = Evidence::of(work.known, survey.transcript);
     let pool = Pool::new(work.known, survey);
     let room = wanted.number().saturating_sub(floor(survey).number()) as f64;
     let of_room = |share: f64| Tokens((room * share) as u64);
@@ -70,12 +68,12 @@ pub(super) fn fit(
     let mut draft = Draft::new(survey, &work.wish.keep);
     // Where even the floor is above the size asked for, an answered last step is all that can still be shortened.
     let last = survey.units.len().checked_sub(1).filter(|last| room <= 0.0 && is_answered(survey, *last));
-    prune(work, &evidence, &mut draft, &|unit| bounds.may_shrink(unit) || Some(unit) == last);
+    prune(work, &mut draft, &|unit| bounds.may_shrink(unit) || Some(unit) == last);
     let roomy = draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH;
     let gone = if roomy { BTreeSet::new() } else { to_fold(&draft, &bounds, room) };
     gone.iter().for_each(|unit| draft.take_out(*unit));
     let sections = of_room(SHARES.sections).max(checkpoints::smallest(survey));
-    let mut fitting = Fitting { work, evidence: &evidence, pool: &pool, gone, wanted, sections, best: None };
+    let mut fitting = Fitting { work, pool: &pool, gone, wanted, sections, best: None };
     let used = draft.total + if fitting.gone.is_empty() { Tokens::ZERO } else { sections };
     let mut lines = (wanted - used).number() as f64;
     for _ in 0..ATTEMPTS {
@@ -123,7 +121,6 @@ fn is_answered(survey: &Survey<'_, '_>, unit: usize) -> bool {
 
 struct Fitting<'f, 'w, 't, 'b> {
     work: &'f mut Work<'w, 't, 'b>,
-    evidence: &'f Evidence,
     pool: &'f Pool,
     gone: BTreeSet<usize>,
     wanted: Tokens,
@@ -160,7 +157,7 @@ impl Fitting<'_, '_, '_, '_> {
         for (at, (_, lines)) in &in_place {
             excerpt(self.work, &mut draft, *at, lines);
         }
-        let quotes = checkpoints::quotes(survey, self.evidence, &quoted, |rate| 1_000.0 + rate);
+        let quotes = checkpoints::quotes(survey, self.work.evidence, &quoted, |rate| 1_000.0 + rate);
         if let Some(folding) = self.fold(quotes, self.sections + lines) {
             settled.take(folding);
         }
@@ -185,7 +182,7 @@ impl Fitting<'_, '_, '_, '_> {
             return None;
         }
         let sections = self.sections;
-        let fold = Fold { evidence: self.evidence, gone: &self.gone, budget, sections, quotes };
+        let fold = Fold { gone: &self.gone, budget, sections, quotes };
         Some(fold.write(self.work))
     }
 }

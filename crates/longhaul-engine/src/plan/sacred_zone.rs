@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use super::draft::{Draft, Length};
+use super::draft::{CountFacts, Draft, Length};
 use super::report::{Restart, Rung, Step, ZoneReport};
 use super::settle::{Settled, ends_in_bound_loop, unchanged};
 use super::survey::Survey;
@@ -58,6 +58,7 @@ pub fn sacred_zone(
         restart: None,
         placed: None,
         checkpoint: None,
+        facts: CountFacts::Yes,
     };
     let leave = |draft: &Draft<'_, '_, '_>, settled: Settled<'_>, reason: String| {
         Ok(Plan::Leave(unchanged(draft, &Settled { reason, ..settled })))

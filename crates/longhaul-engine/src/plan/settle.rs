@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::draft::Draft;
+use super::draft::{CountFacts, Draft};
 use super::report::{
     CheckpointReport, CostReport, EvidenceReport, Pair, Report, Restart, Rung, StateReport, TokensReport,
     UnitsReport, ZoneReport,
@@ -34,6 +34,8 @@ pub(super) struct Settled<'p> {
     pub(super) placed: Option<Placed>,
     /// What it is, if it is more than a count.
     pub(super) checkpoint: Option<CheckpointReport>,
+    /// Whether the facts of what changed are counted, or somebody audits the outcome.
+    pub(super) facts: CountFacts,
 }
 
 impl Settled<'_> {
@@ -56,16 +58,14 @@ impl Settled<'_> {
         let ledger = decisions.first(transcript);
         let rewrite = Rewrite::new(transcript, ledger.edits(transcript))?;
         let body = rewrite.apply(transcript.body);
-        let (after, messages) = match wire::parse(transcript.dialect, &body) {
-            Ok((after, _)) => (survey.meter.parts(known, &after).total(), after.message_count()),
-            Err(error) => return Err(Refused::NotJson(error)),
-        };
+        let (rewritten, _) = wire::parse(transcript.dialect, &body)?;
+        let (after, messages) = (survey.meter.parts(known, &rewritten).total(), rewritten.message_count());
         if after >= survey.total {
             return Ok(None);
         }
         let why =
             if self.checkpoint.is_some() { "folded into the checkpoint" } else { "the window was full" };
-        let account = draft.account(known, &unbound, why);
+        let account = draft.account(known, &unbound, (why, self.facts));
         let notes = self.notes(after);
         let mut report = unchanged(draft, &self);
         report.changed = true;
