@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::compressor::Work;
-use super::pick::{PickedLines, Pool, Stand};
+use super::pick::{LOOKED_THROUGH, PickedLines, Pool, Stand};
 use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use crate::Tokens;
@@ -76,7 +76,8 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let lines = Tokens((budget.number() as f64 * QUOTED) as u64);
     let sections = budget - lines;
     let bare = Fold { gone, budget: sections, sections, quotes: Vec::new() }.write(work);
-    let pool = Pool::new(work.known, work.survey);
+    let looked_through = Tokens(budget.number() * LOOKED_THROUGH);
+    let pool = Pool::new(work.known, work.survey, looked_through);
     let stand = |at: BlockAt| if gone.contains(&at.unit) { Stand::Goes } else { Stand::Stays };
     let left = budget - bare.report.tokens;
     let topic = work.topic();

@@ -13,7 +13,7 @@ use super::bounds::Bounds;
 use super::checkpoints::{self, Fold};
 use super::compressor::{Work, prune};
 use super::draft::Draft;
-use super::pick::{PickedLines, Pool, Stand};
+use super::pick::{LOOKED_THROUGH, PickedLines, Pool, Stand};
 use super::settle::Settled;
 use super::survey::Survey;
 use crate::checkpoint::Quote;
@@ -61,7 +61,7 @@ pub(super) fn fit(
     wanted: Tokens,
 ) -> Result<Option<Outcome>, Refused> {
     let survey = work.survey;
-    let pool = Pool::new(work.known, survey);
+    let pool = Pool::new(work.known, survey, Tokens(wanted.number() * LOOKED_THROUGH));
     let room = wanted.number().saturating_sub(floor(survey).number()) as f64;
     let of_room = |share: f64| Tokens((room * share) as u64);
     let bounds = Bounds::by_tokens(survey, of_room(SHARES.tail), of_room(SHARES.first));

@@ -30,6 +30,8 @@ const VALUE_AGEING: f64 = 4.0;
 const LINE_AGEING: f64 = 3.0;
 /// How much more a line on the topic counts.
 const ON_TOPIC: f64 = 8.0;
+/// Lines are looked for in so many times the tokens that they may take.
+pub(super) const LOOKED_THROUGH: u64 = 25;
 /// What it costs to say where lines come from.
 const HEADING: f64 = 11.0;
 
@@ -127,12 +129,16 @@ pub(super) struct Picked {
 }
 
 impl Pool {
-    pub(super) fn new(known: &mut Known, survey: &Survey<'_, '_>) -> Self {
+    /// Reads the newest so many tokens: what is older has lost its worth beside them.
+    pub(super) fn new(known: &mut Known, survey: &Survey<'_, '_>, newest: Tokens) -> Self {
         let mut pool = Self { sources: Vec::new(), uses: KeyMap::default() };
         let all: Tokens = survey.units.iter().copied().sum();
         let mut newer = all.number() as f64;
         for (unit, of) in survey.transcript.units.iter().enumerate() {
             newer -= survey.units[unit].number() as f64;
+            if newer > newest.number() as f64 {
+                continue;
+            }
             let age = newer / all.number().max(1) as f64;
             if matches!(of.kind, UnitKind::Opaque(_)) {
                 continue;
