@@ -54,7 +54,8 @@ impl Did {
         let action = Action::of(exchange);
         let call = exchange.call.as_ref().map(|call| call.opening(CALL_GLANCE)).unwrap_or_default();
         // The text of a file may speak of errors without being one.
-        let is_text = action.shows.is_some() && action.exit.unwrap_or(0) == 0 && exchange.failed != Some(true);
+        let is_text =
+            action.shows.is_some() && action.exit.unwrap_or(0) == 0 && exchange.failed != Some(true);
         let failed = action.outcome == Outcome::Failed && !(is_text && action.verb == Verb::Run);
         let errors = if failed { errors(exchange) } else { Vec::new() };
         let arguments = || exchange.call.as_ref().map(Block::text).unwrap_or_default();

@@ -122,9 +122,10 @@ pub(super) fn gist<'a>(said: impl Iterator<Item = &'a Utterance>) -> String {
 /// Takes in a sentence with the items of the list that it leads to.
 fn hear(sentence: Sentence<'_>, items: &[&Sentence<'_>], spoken: &mut Vec<Utterance>) {
     let marks = TABLE.marks(sentence.text);
-    let takes_back =
-        (marks.begins(List::Reversal) || marks.has(List::ReversalAnywhere) || marks.is(List::ReversalWhole) && sentence.text.starts_with(char::is_alphanumeric))
-            && !sentence.is_question();
+    let takes_back = (marks.begins(List::Reversal)
+        || marks.has(List::ReversalAnywhere)
+        || marks.is(List::ReversalWhole) && sentence.text.starts_with(char::is_alphanumeric))
+        && !sentence.is_question();
     if takes_back && !marks.acknowledges {
         // "Never mind, add the tests": what comes behind the comma is a sentence of its own.
         let (before, rest) = sentence.text.split_at(marks.reversal_end);
@@ -178,7 +179,12 @@ fn kind(sentence: Sentence<'_>, marks: Marks) -> Speech {
         () if marks.begins(List::Undo) => Speech::Undo,
         () if marks.begins(List::Resume) => Speech::Resume,
         () if once && (marks.stands || marks.has(List::Permission)) => Speech::OnceOnly,
-        () if marks.stands && !asks && (!sentence.leads() || marks.begins(List::Standing) || marks.has(List::StandingAnywhere)) => Speech::Rule,
+        () if marks.stands
+            && !asks
+            && (!sentence.leads() || marks.begins(List::Standing) || marks.has(List::StandingAnywhere)) =>
+        {
+            Speech::Rule
+        }
         () if asks && !marks.has(List::AsksForDeed) => Speech::Question,
         () if replaces => Speech::Replacement,
         () if marks.begins(List::NotDone) => Speech::Denial,
@@ -210,6 +216,8 @@ fn without_host(text: &str) -> std::borrow::Cow<'_, str> {
         while let Some(start) = rest.find(&open) {
             let Some(length) = rest[start..].find(&close) else { break };
             own.push_str(&rest[..start]);
+            // What stood apart does not become one sentence.
+            own.push_str("\n\n");
             rest = &rest[start + length + close.len()..];
         }
         own.push_str(rest);

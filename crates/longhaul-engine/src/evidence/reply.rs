@@ -217,9 +217,12 @@ fn has_done(sentence: Sentence<'_>, marks: Marks) -> bool {
     let participle = |word: &str| {
         word.len() > 4 && word.ends_with("ed") || IRREGULAR.contains(&word) || word.starts_with("ge")
     };
+    if !marks.begins(List::HaveDone) {
+        return false;
+    }
     let behind = TABLE.first(List::HaveDone, sentence.text).map(|at| &sentence.text[at.end..]);
     let words = behind.map(|rest| rest.split_whitespace().take(3).collect::<Vec<_>>()).unwrap_or_default();
-    marks.begins(List::HaveDone) && words.iter().any(|word| participle(&word.to_lowercase()))
+    words.iter().any(|word| participle(&word.to_lowercase()))
 }
 
 /// The first sentences that say something, and no more than a paragraph of them; items of a list only where there is nothing
@@ -229,7 +232,13 @@ fn opening(sentences: &[Sentence<'_>], marks: &[Marks]) -> String {
         let is_exclamation = marks.acknowledges && marks.has(List::Closing);
         !sentence.is_question() && sentence.place != Place::Heading && !sentence.leads() && !is_exclamation
     };
-    let telling = || sentences.iter().zip(marks).filter(|(sentence, marks)| says(sentence, marks)).map(|(sentence, _)| sentence);
+    let telling = || {
+        sentences
+            .iter()
+            .zip(marks)
+            .filter(|(sentence, marks)| says(sentence, marks))
+            .map(|(sentence, _)| sentence)
+    };
     let has_prose = telling().any(|sentence| sentence.place == Place::Paragraph);
     let shown = telling().filter(|sentence| !has_prose || sentence.place == Place::Paragraph);
     let mut opening = String::new();
