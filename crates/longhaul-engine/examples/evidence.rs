@@ -1,5 +1,6 @@
 //! Prints the evidence of request bodies, and how long it takes to gather, with nothing known and with all of it:
 //! `cargo run --release --example evidence -- body.json …`
+#![allow(clippy::print_stdout, reason = "a look at the evidence, not a library")]
 
 use std::time::{Duration, Instant};
 

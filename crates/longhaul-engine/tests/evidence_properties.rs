@@ -1,5 +1,15 @@
 //! What holds for the evidence of any body: generated ones in every dialect always, real ones where `LONGHAUL_SHARED` is set.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "all of it is test code, in functions too"
+)]
+
 mod support;
 
 use longhaul_engine::Dialect;

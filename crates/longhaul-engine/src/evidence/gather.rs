@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::action::{Action, Outcome, Touch, Verb};
+use crate::action::{Outcome, Touch, Verb};
 use crate::transcript::UnitKind;
 
 use super::exchange::Did;
@@ -129,7 +129,7 @@ impl Gathered {
         let action = Arc::clone(&did.action);
         let uses = Uses { times: 0, last: unit };
         self.tasks(unit, &did.todo);
-        self.touch(unit, &action);
+        self.touch(unit, did);
         if let Some(tests) = action.tests {
             self.evidence.state.tests = Some(tests);
             self.evidence.state.tested = Some(unit);
@@ -152,10 +152,11 @@ impl Gathered {
         self.evidence.deeds.push(Deed { unit, exchange, action, uses });
     }
 
-    fn touch(&mut self, unit: usize, action: &Action) {
+    fn touch(&mut self, unit: usize, did: &Did) {
+        let action = &did.action;
         // A script that fails at its end may have written before; a tool for files that fails has not.
         let happened = match action.outcome {
-            Outcome::Failed => action.verb == Verb::Run,
+            Outcome::Failed => action.verb == Verb::Run || !did.is_refused,
             Outcome::Unanswered => false,
             Outcome::Succeeded | Outcome::Unknown => true,
         };
