@@ -21,6 +21,9 @@ const LINE_WIDTH: usize = 300;
 /// Where no line says that it is an error, the last ones may.
 const LAST_LINES: usize = 6;
 
+/// How much of a result says that nothing was done.
+const REFUSAL: usize = 200;
+
 /// How much of a call says what it names.
 const CALL_GLANCE: usize = 2_000;
 
@@ -30,6 +33,8 @@ pub(crate) struct Did {
     pub(super) action: Arc<Action>,
     /// What went wrong: lines of the result, as they stand there.
     pub(super) errors: Vec<String>,
+    /// Whether the tool says first of all that it did not do it.
+    pub(super) is_refused: bool,
     /// What those lines name.
     pub(super) error_names: Vec<u64>,
     pub(super) signs: Vec<Sign>,
@@ -61,6 +66,7 @@ impl Did {
         let arguments = || exchange.call.as_ref().map(Block::text).unwrap_or_default();
         let todo = if action.verb == Verb::Note { todo::items(&arguments()) } else { Vec::new() };
         Self {
+            is_refused: is_refused(exchange, &action),
             signs: state::signs(exchange, &action),
             ending: ending(&action, exchange),
             names: names::names(&call),
@@ -79,6 +85,30 @@ impl Did {
         let todo: usize = self.todo.iter().map(|item| item.text.len()).sum();
         200 + files + target + lines + todo + self.names.len() * 8
     }
+}
+
+/// A tool that changed a file and then shows that the tests fail did change it; one that could not says so at once.
+fn is_refused(exchange: &Exchange<'_>, action: &Action) -> bool {
+    const WORDS: [&str; 12] = [
+        "error",
+        "fail",
+        "could not",
+        "cannot",
+        "can't",
+        "no such",
+        "not found",
+        "did not",
+        "invalid",
+        "denied",
+        "no changes",
+        "no match",
+    ];
+    let first = exchange.results.iter().find(|block| block.kind == BlockKind::Text);
+    let opening =
+        || first.map(|block| clip(&block.opening(REFUSAL), REFUSAL).to_lowercase()).unwrap_or_default();
+    let says_so =
+        || opening().lines().next().is_some_and(|line| WORDS.iter().any(|word| line.contains(word)));
+    action.outcome == Outcome::Failed && (exchange.failed == Some(true) || says_so())
 }
 
 fn ending(action: &Action, exchange: &Exchange<'_>) -> Ending {

@@ -10,11 +10,13 @@
 //! may be a program. What is read from one block is kept in [`Known`] by content, so a body that grew costs what it grew by.
 
 mod exchange;
+mod gather;
 mod names;
 mod phrases;
 mod problems;
 mod prompt;
 mod prose;
+mod reading;
 mod reply;
 mod state;
 #[cfg(test)]
@@ -22,20 +24,17 @@ mod tests;
 mod todo;
 mod turns;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::action::{Action, Actions, Outcome, Touched, Verb};
-use crate::known::{ContentKey, Known};
-use crate::transcript::{Block, BlockKind, Exchange, Speaker, Transcript, UnitKind};
+use crate::action::{Action, Actions, Touched};
+use crate::known::Known;
+use crate::transcript::{BlockKind, Transcript};
 
-use exchange::Did;
-use names::Index;
-use prompt::Spoken;
-use reply::Told;
+use gather::Gathered;
 use turns::Turns;
 
 pub use names::Uses;
+pub(crate) use reading::{Reader, Reading};
 pub use state::State;
 
 /// What a handover could cite. Every list is oldest first.
@@ -254,43 +253,6 @@ pub enum SaidIn {
     TaskList,
 }
 
-/// What is known of one block or exchange by its content alone.
-#[derive(Debug)]
-pub(crate) enum Reading {
-    Spoken(Spoken),
-    Told(Told),
-    Did(Did),
-    /// A note of the program around the model.
-    Note(Option<state::Sign>),
-}
-
-impl Reading {
-    /// The bytes that it takes, about.
-    pub(crate) fn size(&self) -> usize {
-        match self {
-            Self::Spoken(spoken) => spoken.size(),
-            Self::Told(told) => told.size(),
-            Self::Did(did) => did.size(),
-            Self::Note(_) => 64,
-        }
-    }
-}
-
-/// How a block is read: the same words mean something else in another mouth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Reader {
-    Prompt,
-    Reply,
-    Exchange,
-    Note,
-}
-
-/// How much of a note is looked at.
-const NOTE_GLANCE: usize = 4_000;
-
-/// A decision that is among so many newest is not said again.
-const RECENT: usize = 32;
-
 impl Evidence {
     /// What every exchange did, by unit.
     pub(crate) fn actions(&self) -> Actions {
@@ -308,10 +270,11 @@ impl Evidence {
     /// Gathers the evidence of all units.
     #[must_use]
     pub fn of(known: &mut Known, transcript: &Transcript<'_>) -> Self {
-        let readings = transcript.units.iter().map(|unit| read_unit(known, &unit.kind)).collect::<Vec<_>>();
+        let readings =
+            transcript.units.iter().map(|unit| reading::of_unit(known, &unit.kind)).collect::<Vec<_>>();
         let mut gathered = Gathered::default();
         for block in transcript.preamble.iter().filter(|block| block.kind == BlockKind::System) {
-            gathered.note(&note(known, block));
+            gathered.note(&reading::of_note(known, block));
         }
         let mut turns = Turns::new();
         for (unit, (read, kind)) in
@@ -321,302 +284,5 @@ impl Evidence {
         }
         turns.end();
         gathered.finish(turns, &readings)
-    }
-}
-
-type Readings = Vec<Arc<Reading>>;
-
-fn read_unit(known: &mut Known, kind: &UnitKind<'_>) -> Readings {
-    match kind {
-        UnitKind::Prompt { by: Speaker::User, blocks } => words(blocks)
-            .map(|block| read_block(known, Reader::Prompt, block, |text| Reading::Spoken(Spoken::of(text))))
-            .collect(),
-        UnitKind::Prompt { by: Speaker::Host, blocks } => {
-            words(blocks).map(|block| note(known, block)).collect()
-        }
-        UnitKind::Step { reply, exchanges } => {
-            let told = words(reply)
-                .map(|block| read_block(known, Reader::Reply, block, |text| Reading::Told(Told::of(text))));
-            let mut readings: Readings = told.collect();
-            readings.extend(exchanges.iter().map(|exchange| read_exchange(known, exchange)));
-            readings
-        }
-        UnitKind::Prompt { by: Speaker::Unsure, .. } | UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => {
-            Vec::new()
-        }
-    }
-}
-
-fn words<'t, 'b>(blocks: &'t [Block<'b>]) -> impl Iterator<Item = &'t Block<'b>> {
-    blocks.iter().filter(|block| block.kind == BlockKind::Text)
-}
-
-fn note(known: &mut Known, block: &Block<'_>) -> Arc<Reading> {
-    let read = || {
-        Reading::Note(
-            state::of_note(&block.opening(NOTE_GLANCE))
-                .or_else(|| state::of_note(&block.ending(NOTE_GLANCE))),
-        )
-    };
-    known.reading((ContentKey::of(0, block.raw().as_bytes()), Reader::Note), read)
-}
-
-fn read_block(
-    known: &mut Known,
-    reader: Reader,
-    block: &Block<'_>,
-    read: impl FnOnce(&str) -> Reading,
-) -> Arc<Reading> {
-    let form = block.text.map_or(0, |text| text.form as u8);
-    known.reading((ContentKey::of(form, block.raw().as_bytes()), reader), || read(&block.text()))
-}
-
-fn read_exchange(known: &mut Known, exchange: &Exchange<'_>) -> Arc<Reading> {
-    let blocks = exchange.call.iter().chain(&exchange.results).map(|block| block.raw().as_bytes());
-    let ended =
-        [exchange.status as u8, exchange.failed.map_or(2, u8::from), u8::from(exchange.answers.is_empty())];
-    let parts = [exchange.tool.as_bytes(), &ended].into_iter().chain(blocks);
-    known.reading((ContentKey::of_parts(parts), Reader::Exchange), || Reading::Did(Did::of(exchange)))
-}
-
-/// Evidence on its way: items beside the names by which later turns may refer to them.
-#[derive(Default)]
-struct Gathered {
-    evidence: Evidence,
-    files: BTreeMap<String, FileFact>,
-    tracker: problems::Tracker,
-    problem_names: Vec<Arc<Reading>>,
-    decision_names: Vec<(Arc<Reading>, usize)>,
-    said_names: Vec<Option<(Arc<Reading>, usize)>>,
-}
-
-impl Gathered {
-    fn note(&mut self, reading: &Reading) {
-        if let Reading::Note(Some(sign)) = reading {
-            self.evidence.state.take(sign);
-        }
-    }
-
-    fn unit(&mut self, unit: usize, kind: &UnitKind<'_>, readings: &Readings, turns: &mut Turns) {
-        let spoken: Vec<&Spoken> = readings.iter().filter_map(|reading| reading.spoken()).collect();
-        if !spoken.is_empty() {
-            turns.prompt(unit, &spoken);
-        }
-        for reading in readings {
-            self.note(reading);
-        }
-        if !matches!(kind, UnitKind::Step { .. }) {
-            return;
-        }
-        let told: Vec<&Told> = readings.iter().filter_map(|reading| reading.told()).collect();
-        let did: Vec<&Did> = readings.iter().filter_map(|reading| reading.did()).collect();
-        turns.step(unit, &told, &did);
-        for reading in readings {
-            match &**reading {
-                Reading::Told(told) => self.told(unit, reading, told, did.is_empty()),
-                Reading::Did(did) => self.did(unit, reading, did),
-                Reading::Spoken(_) | Reading::Note(_) => {}
-            }
-        }
-    }
-
-    fn told(&mut self, unit: usize, reading: &Arc<Reading>, told: &Told, ends_turn: bool) {
-        for (at, made) in told.decisions.iter().enumerate() {
-            if self.evidence.decisions.iter().rev().take(RECENT).any(|other| other.text == made.text) {
-                continue;
-            }
-            let (text, reason) = (made.text.clone(), made.reason.clone());
-            self.evidence.decisions.push(Decision { unit, text, reason, uses: Uses::default() });
-            self.decision_names.push((Arc::clone(reading), at));
-        }
-        for (at, said) in told.said.iter().enumerate() {
-            // What is announced at the end of a turn is not being done.
-            let kind = if said.kind == SaidKind::Doing && ends_turn { SaidKind::Next } else { said.kind };
-            let text = said.text.clone();
-            self.evidence.said.push(Said { unit, text, kind, source: SaidIn::Text, uses: Uses::default() });
-            self.said_names.push(Some((Arc::clone(reading), at)));
-        }
-        self.tasks(unit, &told.todo);
-    }
-
-    /// A list of tasks takes the place of the one before.
-    fn tasks(&mut self, unit: usize, items: &[todo::Item]) {
-        if items.is_empty() {
-            return;
-        }
-        let mut keep = self.evidence.said.iter().map(|said| said.source == SaidIn::Text);
-        self.said_names.retain(|_| keep.next().unwrap_or(true));
-        self.evidence.said.retain(|said| said.source == SaidIn::Text);
-        for item in items {
-            let (text, kind) = (item.text.clone(), item.kind);
-            self.evidence.said.push(Said {
-                unit,
-                text,
-                kind,
-                source: SaidIn::TaskList,
-                uses: Uses::default(),
-            });
-            self.said_names.push(None);
-        }
-    }
-
-    fn did(&mut self, unit: usize, reading: &Arc<Reading>, did: &Did) {
-        let exchange = self.evidence.deeds.iter().rev().take_while(|deed| deed.unit == unit).count();
-        let action = Arc::clone(&did.action);
-        let uses = Uses { times: 0, last: unit };
-        self.tasks(unit, &did.todo);
-        self.touch(unit, &action);
-        if let Some(tests) = action.tests {
-            self.evidence.state.tests = Some(tests);
-            self.evidence.state.tested = Some(unit);
-        }
-        did.signs.iter().for_each(|sign| self.evidence.state.take(sign));
-        self.tracker.settle(unit, &action, &mut self.evidence.problems);
-        if !did.errors.is_empty() {
-            let (tool, target) = (action.tool.clone(), action.target.clone());
-            self.tracker.open(self.evidence.problems.len(), &action);
-            self.evidence.problems.push(Problem {
-                unit,
-                tool,
-                target,
-                text: did.errors.join("\n"),
-                resolved: None,
-                uses,
-            });
-            self.problem_names.push(Arc::clone(reading));
-        }
-        self.evidence.deeds.push(Deed { unit, exchange, action, uses });
-    }
-
-    fn touch(&mut self, unit: usize, action: &Action) {
-        // A script that fails at its end may have written before; a tool for files that fails has not.
-        let happened = match action.outcome {
-            Outcome::Failed => action.verb == Verb::Run,
-            Outcome::Unanswered => false,
-            Outcome::Succeeded | Outcome::Unknown => true,
-        };
-        if !happened {
-            return;
-        }
-        for touch in &action.files {
-            let key = state::below(self.evidence.state.directory.as_deref(), &touch.path);
-            let path = || touch.path.clone();
-            let file = self.files.entry(key).or_insert_with(|| FileFact {
-                path: path(),
-                touched: Vec::new(),
-                uses: Uses::default(),
-            });
-            if file.touched.last() != Some(&(unit, touch.how)) {
-                file.touched.push((unit, touch.how));
-            }
-        }
-    }
-
-    fn finish(mut self, turns: Turns, readings: &[Readings]) -> Evidence {
-        let mut evidence = self.evidence;
-        let Turns { requests, rules, once_only, questions, reversals, closings, .. } = turns;
-        evidence = Evidence { requests, rules, once_only, questions, reversals, closings, ..evidence };
-        evidence.files = std::mem::take(&mut self.files).into_values().collect();
-        evidence.files.sort_by_key(|file| file.touched.last().copied());
-        let files: Vec<[u64; 2]> =
-            evidence.files.iter().map(|file| names::names_of_path(&file.path)).collect();
-        let own = |unit: usize| {
-            readings[unit]
-                .iter()
-                .filter_map(|reading| reading.spoken())
-                .flat_map(|spoken| spoken.names.iter().copied())
-        };
-        let asked = files.iter().flatten().copied();
-        let asked = asked.chain(
-            self.problem_names
-                .iter()
-                .filter_map(|reading| reading.did())
-                .flat_map(|did| did.error_names.iter().copied()),
-        );
-        let asked = asked.chain(evidence.requests.iter().flat_map(|request| own(request.unit)));
-        let asked = asked.chain(
-            self.decision_names
-                .iter()
-                .filter_map(|(reading, at)| Some(&reading.told()?.decisions[*at].names))
-                .flatten()
-                .copied(),
-        );
-        let asked = asked.chain(
-            self.said_names
-                .iter()
-                .flatten()
-                .filter_map(|(reading, at)| Some(&reading.told()?.said[*at].names))
-                .flatten()
-                .copied(),
-        );
-        let mut index = Index::of(asked);
-        for (unit, readings) in readings.iter().enumerate() {
-            for reading in readings {
-                index.note(unit, reading.names());
-            }
-        }
-        for (file, names) in evidence.files.iter_mut().zip(&files) {
-            file.uses = index.uses(file.touched.first().map_or(0, |(unit, _)| *unit), names);
-        }
-        for (problem, reading) in evidence.problems.iter_mut().zip(&self.problem_names) {
-            problem.uses = index.uses(problem.unit, reading.did().map_or(&[], |did| &did.error_names));
-        }
-        for (decision, (reading, at)) in evidence.decisions.iter_mut().zip(&self.decision_names) {
-            decision.uses =
-                index.uses(decision.unit, reading.told().map_or(&[], |told| &told.decisions[*at].names));
-        }
-        for (said, source) in evidence.said.iter_mut().zip(&self.said_names) {
-            let names =
-                source.as_ref().and_then(|(reading, at)| Some(reading.told()?.said[*at].names.as_slice()));
-            said.uses = index.uses(said.unit, names.unwrap_or_default());
-        }
-        for deed in &mut evidence.deeds {
-            let paths: Vec<u64> = deed
-                .action
-                .files
-                .iter()
-                .take(4)
-                .flat_map(|touch| names::names_of_path(&touch.path))
-                .collect();
-            deed.uses = index.uses(deed.unit, &paths);
-        }
-        let of_prompt = |unit: usize| index.uses(unit, &own(unit).collect::<Vec<_>>());
-        evidence.requests.iter_mut().for_each(|request| request.uses = of_prompt(request.unit));
-        evidence.rules.iter_mut().for_each(|rule| rule.uses = of_prompt(rule.unit));
-        evidence.once_only.iter_mut().for_each(|once| once.uses = of_prompt(once.unit));
-        evidence.questions.iter_mut().for_each(|question| question.uses = of_prompt(question.unit));
-        evidence
-    }
-}
-
-impl Reading {
-    fn spoken(&self) -> Option<&Spoken> {
-        match self {
-            Self::Spoken(spoken) => Some(spoken),
-            _ => None,
-        }
-    }
-
-    fn told(&self) -> Option<&Told> {
-        match self {
-            Self::Told(told) => Some(told),
-            _ => None,
-        }
-    }
-
-    fn did(&self) -> Option<&Did> {
-        match self {
-            Self::Did(did) => Some(did),
-            _ => None,
-        }
-    }
-
-    fn names(&self) -> &[u64] {
-        match self {
-            Self::Spoken(spoken) => &spoken.names,
-            Self::Told(told) => &told.names,
-            Self::Did(did) => &did.names,
-            Self::Note(_) => &[],
-        }
     }
 }

@@ -12,7 +12,8 @@ use super::exchange::same_command;
 #[derive(Default)]
 pub(super) struct Tracker {
     tried: HashMap<(Verb, String), Vec<usize>, BuildHasherDefault<DefaultHasher>>,
-    tests: Vec<(usize, TestCounts)>,
+    /// Failed test runs with their commands, the newest last.
+    tests: Vec<(usize, TestCounts, String)>,
 }
 
 impl Tracker {
@@ -22,7 +23,7 @@ impl Tracker {
             self.tried.entry(tried).or_default().push(problem);
         }
         if let Some(tests) = action.tests {
-            self.tests.push((problem, tests));
+            self.tests.push((problem, tests, command(action).to_owned()));
         }
     }
 
@@ -33,16 +34,29 @@ impl Tracker {
         }
         let gone: Vec<usize> =
             tried(action).filter_map(|tried| self.tried.remove(&tried)).flatten().collect();
-        let passes = |now: TestCounts| {
-            move |before: &TestCounts| now.failed == 0 && now.passed >= before.passed + before.failed
-        };
-        let tests = action
-            .tests
-            .map(|now| self.tests.extract_if(.., |(_, before)| passes(now)(before)).collect::<Vec<_>>());
-        for problem in gone.into_iter().chain(tests.into_iter().flatten().map(|(problem, _)| problem)) {
+        let now = action.tests.filter(|tests| tests.failed == 0);
+        let passing = now.map(|now| {
+            self.tests
+                .extract_if(.., |(_, before, tried)| passes(now, action, *before, tried))
+                .collect::<Vec<_>>()
+        });
+        let passing = passing.into_iter().flatten().map(|(problem, ..)| problem);
+        for problem in gone.into_iter().chain(passing) {
             problems[problem].resolved.get_or_insert(unit);
         }
     }
+}
+
+/// Whether a run shows that what failed in an earlier one passes: it runs the same or more, and no fewer tests passed.
+fn passes(now: TestCounts, action: &Action, before: TestCounts, tried: &str) -> bool {
+    let rest = tried.strip_prefix(command(action));
+    now.passed >= before.passed + before.failed
+        && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+}
+
+/// The command that an action ran, or else what it was about.
+fn command(action: &Action) -> &str {
+    same_command(action.target.as_deref().unwrap_or_default())
 }
 
 /// What an action tries: a command, or to read or change a file.

@@ -216,6 +216,8 @@ fn without_host(text: &str) -> std::borrow::Cow<'_, str> {
         while let Some(start) = rest.find(&open) {
             let Some(length) = rest[start..].find(&close) else { break };
             own.push_str(&rest[..start]);
+            // What stood apart does not become one sentence.
+            own.push_str("\n\n");
             rest = &rest[start + length + close.len()..];
         }
         own.push_str(rest);

@@ -217,9 +217,12 @@ fn has_done(sentence: Sentence<'_>, marks: Marks) -> bool {
     let participle = |word: &str| {
         word.len() > 4 && word.ends_with("ed") || IRREGULAR.contains(&word) || word.starts_with("ge")
     };
+    if !marks.begins(List::HaveDone) {
+        return false;
+    }
     let behind = TABLE.first(List::HaveDone, sentence.text).map(|at| &sentence.text[at.end..]);
     let words = behind.map(|rest| rest.split_whitespace().take(3).collect::<Vec<_>>()).unwrap_or_default();
-    marks.begins(List::HaveDone) && words.iter().any(|word| participle(&word.to_lowercase()))
+    words.iter().any(|word| participle(&word.to_lowercase()))
 }
 
 /// The first sentences that say something, and no more than a paragraph of them; items of a list only where there is nothing

@@ -430,6 +430,26 @@ fn problems_end_when_the_same_goes_well() {
 }
 
 #[test]
+fn a_narrower_or_other_test_run_resolves_nothing() {
+    let failed = || {
+        Call(
+            "bash",
+            run("pytest tests/test_a.py"),
+            "FAILED tests/test_a.py::test_x - assert 1 == 2\n1 failed, 2 passed in 0.10s",
+        )
+    };
+    for (command, resolved) in [
+        ("pytest", Some(2)),
+        ("pytest tests/test_a.py", Some(2)),
+        ("pytest tests/test_b.py", None),
+        ("python other.py", None),
+    ] {
+        let found = evidence(&[User("Fix it."), failed(), Call("bash", run(command), "9 passed in 0.20s")]);
+        assert_eq!(found.problems[0].resolved, resolved, "{command}");
+    }
+}
+
+#[test]
 fn files_are_told_by_what_was_done_to_them() {
     let found = evidence(&[
         User("Look at src/a.rs."),

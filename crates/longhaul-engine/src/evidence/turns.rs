@@ -47,6 +47,9 @@ pub(super) struct Turns {
     pub(super) reversals: Vec<Reversal>,
     /// Units whose reply closed all that was pending.
     pub(super) closings: Vec<usize>,
+    /// The telling words of each request and rule.
+    request_words: Vec<Vec<u64>>,
+    rule_words: Vec<Vec<u64>>,
     pending: Vec<usize>,
     turn: Turn,
     has_open_todo: bool,
@@ -63,6 +66,8 @@ impl Turns {
             questions: Vec::new(),
             reversals: Vec::new(),
             closings: Vec::new(),
+            request_words: Vec::new(),
+            rule_words: Vec::new(),
             pending: Vec::new(),
             turn: Turn::Idle,
             has_open_todo: false,
@@ -85,7 +90,6 @@ impl Turns {
         }
         let was_waiting = self.turn == Turn::Waiting;
         self.answer_from_user(&text);
-        self.keep_rules(unit, &said);
         let wants_something = said.iter().any(|said| said.kind.wants()) || said.is_empty();
         let wants_plainly = said.iter().any(|said| said.kind.wants_plainly());
         let resumes = has(&[Speech::Resume]) && !wants_plainly;
@@ -99,6 +103,7 @@ impl Turns {
             self.settle();
         }
         self.take_back(unit, &said, was_waiting);
+        self.keep_rules(unit, &said);
         let accepts = offer.filter(|_| has(&[Speech::Yes]) && !wants_something);
         // Words that only go with what was said before: an answer, thanks with a remark, go on.
         let goes_with = !wants_plainly
@@ -127,6 +132,7 @@ impl Turns {
 
     fn request(&mut self, unit: usize, text: String, gist: String, ask: Ask) {
         self.pending.push(self.requests.len());
+        self.request_words.push(names::telling(&gist));
         self.has_open_todo = false;
         self.requests.push(Request {
             unit,
@@ -143,6 +149,7 @@ impl Turns {
         for said in said {
             match said.kind {
                 Speech::Rule if !self.rules.iter().rev().take(RECENT).any(|rule| rule.text == said.text) => {
+                    self.rule_words.push(names::telling(&said.text));
                     self.rules.push(Rule { unit, text: said.text.clone(), uses: Uses::default() });
                 }
                 Speech::OnceOnly => {
@@ -217,34 +224,24 @@ impl Turns {
 
     /// Drops the rule that a reversal names, if it names one rather than a request.
     fn withdraw_rule(&mut self, about: &[u64]) -> Option<()> {
-        let hits = |text: &str| shared(about, &names::telling(text));
-        let (at, best) = self
-            .rules
-            .iter()
-            .enumerate()
-            .rev()
-            .take(RECENT)
-            .map(|(at, rule)| (at, hits(&rule.text)))
-            .max_by_key(|(_, hits)| *hits)?;
-        let requests =
-            self.requests.iter().rev().take(RECENT).map(|request| hits(&request.gist)).max().unwrap_or(0);
-        (best > 0 && best > requests && 2 * best >= about.len()).then(|| drop(self.rules.remove(at)))
+        let hits = |(at, words): (usize, &Vec<u64>)| (at, shared(about, words));
+        let newest = |lists: &[Vec<u64>]| {
+            lists.iter().enumerate().rev().take(RECENT).map(hits).max_by_key(|(_, hits)| *hits)
+        };
+        let (at, best) = newest(&self.rule_words)?;
+        let requests = newest(&self.request_words).map_or(0, |(_, hits)| hits);
+        (best > 0 && best > requests && 2 * best >= about.len()).then(|| {
+            self.rules.remove(at);
+            self.rule_words.remove(at);
+        })
     }
 
     /// The request that a reversal is about: the one that it names, or the newest.
     fn cancelled_by(&self, about: &[u64], place: usize) -> Option<usize> {
-        let alive = || {
-            self.requests
-                .iter()
-                .enumerate()
-                .rev()
-                .take(RECENT)
-                .filter(|(_, request)| request.state != RequestState::Cancelled)
-        };
-        let named = alive().map(|(at, request)| (at, names::telling(&request.gist)));
-        let named = named
-            .map(|(at, words)| (at, shared(about, &words), words.len()))
-            .filter(|(_, hits, _)| *hits > 0);
+        let newest = self.request_words.iter().enumerate().rev().take(RECENT);
+        let alive = newest.filter(|(at, _)| self.requests[*at].state != RequestState::Cancelled);
+        let named =
+            alive.map(|(at, words)| (at, shared(about, words), words.len())).filter(|(_, hits, _)| *hits > 0);
         if let Some((at, hits, words)) = named.max_by_key(|(at, hits, _)| (*hits, *at)) {
             return (words <= DETAILED || hits * 4 >= words).then_some(at);
         }

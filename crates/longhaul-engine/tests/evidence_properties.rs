@@ -1,0 +1,192 @@
+//! What holds for the evidence of any body: generated ones in every dialect always, real ones where `LONGHAUL_SHARED` is set.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "all of it is test code, in functions too"
+)]
+
+mod support;
+
+use longhaul_engine::Dialect;
+use longhaul_engine::evidence::Evidence;
+use longhaul_engine::known::Known;
+use longhaul_engine::transcript::{Speaker, Transcript, UnitKind};
+use longhaul_engine::wire;
+use proptest::prelude::*;
+use serde_json::json;
+use support::generate;
+
+/// Checks what must hold for a transcript; what is known of others must not matter.
+fn holds(transcript: &Transcript<'_>, known: &mut Known) -> Evidence {
+    let evidence = Evidence::of(&mut Known::default(), transcript);
+    let again = Evidence::of(known, transcript);
+    let warm = Evidence::of(known, transcript);
+    assert_eq!(format!("{evidence:?}"), format!("{again:?}"), "what is known changes nothing");
+    assert_eq!(format!("{evidence:?}"), format!("{warm:?}"), "what is known changes nothing");
+    let by_user =
+        |unit: usize| matches!(transcript.units[unit].kind, UnitKind::Prompt { by: Speaker::User, .. });
+    assert!(evidence.requests.iter().all(|request| by_user(request.unit)), "a request of somebody else");
+    assert!(evidence.rules.iter().all(|rule| by_user(rule.unit)), "a rule of somebody else");
+    assert!(evidence.reversals.iter().all(|reversal| by_user(reversal.unit)), "a reversal by somebody else");
+    assert!(evidence.once_only.iter().all(|once| by_user(once.unit)), "a permission by somebody else");
+    let words = |unit: usize| {
+        transcript.units[unit].blocks().map(|block| block.text().into_owned()).collect::<String>()
+    };
+    for rule in &evidence.rules {
+        let bare = |text: &str| text.split_whitespace().collect::<String>();
+        let said = bare(&words(rule.unit));
+        assert!(
+            rule.text.lines().all(|line| said.contains(&bare(line.trim_start_matches("- ")))),
+            "not verbatim: {}",
+            rule.text
+        );
+    }
+    let exchanges = |kind: &UnitKind<'_>| match kind {
+        UnitKind::Step { exchanges, .. } => exchanges.len(),
+        _ => 0,
+    };
+    let all: usize = transcript.units.iter().map(|unit| exchanges(&unit.kind)).sum();
+    assert_eq!(evidence.deeds.len(), all, "every exchange is a deed");
+    evidence
+}
+
+#[test]
+fn generated_bodies_of_every_dialect_are_read() {
+    let mut known = Known::default();
+    for seed in 0..300 {
+        for dialect in [Dialect::Chat, Dialect::Messages, Dialect::Responses] {
+            let generated = generate::body(dialect, seed);
+            let (transcript, _) = wire::parse(dialect, &generated.body).unwrap();
+            holds(&transcript, &mut known);
+        }
+    }
+}
+
+#[test]
+fn real_bodies_are_read() {
+    let mut known = Known::default();
+    for (_, body) in support::corpus() {
+        let (transcript, _) = wire::parse(None, &body).unwrap();
+        holds(&transcript, &mut known);
+    }
+}
+
+/// Words that mean something here, in an order that nobody would say them in.
+fn words() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "always",
+        "never",
+        "mind",
+        ",",
+        ".",
+        "!",
+        "?",
+        "don't",
+        "use",
+        "from now on",
+        "this once",
+        "\n",
+        "\n\n",
+        "- ",
+        "```",
+        "`",
+        "\"",
+        "<log>",
+        "</log>",
+        "<system-reminder>",
+        "</system-reminder>",
+        "thanks",
+        "continue",
+        "undo that",
+        "instead",
+        "because",
+        "stop",
+        "[x]",
+        "[ ]",
+        "1.",
+        "# ",
+        "不要",
+        "算了",
+        "。",
+        "今後は",
+        "é",
+        "🎉",
+        "\u{202e}",
+        "    ",
+        "{\"a\":",
+        "error:",
+        "cd /tmp",
+        "&&",
+        "exit code: 1",
+    ]);
+    prop::collection::vec(prop_oneof![4 => piece.prop_map(str::to_owned), 1 => "\\PC{0,6}"], 0..40)
+        .prop_map(|pieces| pieces.join(" "))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn any_words_in_any_mouth_are_read(prompt in words(), reply in words(), command in words(), result in words(), last in words()) {
+        let call = json!({"id": "a", "type": "function", "function": {"name": "bash", "arguments": json!({"command": command}).to_string()}});
+        let body = json!({"model": "gpt-5", "messages": [
+            {"role": "user", "content": prompt},
+            {"role": "assistant", "content": reply, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": result},
+            {"role": "assistant", "content": reply},
+            {"role": "user", "content": last},
+        ]}).to_string();
+        let (transcript, _) = wire::parse(None, &body).unwrap();
+        let evidence = holds(&transcript, &mut Known::default());
+        // Tool text and replies give no rule: without the prompts there is none.
+        let silent = json!({"model": "gpt-5", "messages": [
+            {"role": "user", "content": "Look at it."},
+            {"role": "assistant", "content": reply, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": result},
+        ]}).to_string();
+        let (transcript, _) = wire::parse(None, &silent).unwrap();
+        let without = holds(&transcript, &mut Known::default());
+        prop_assert!(without.rules.is_empty() && without.reversals.is_empty() && without.requests.len() == 1);
+        prop_assert!(evidence.requests.len() <= 2);
+    }
+}
+
+/// Bodies that would take hours if anything were looked for again and again.
+#[test]
+fn time_grows_with_the_text_alone() {
+    let long = |piece: &str| piece.repeat(400_000 / piece.len());
+    for piece in [
+        "a",
+        "a ",
+        ". ",
+        "`",
+        "\"a ",
+        "<a>\n",
+        "</a>",
+        "<a>\n</b>\n",
+        "<system-reminder>",
+        "never mind, ",
+        "- [ ] a\n",
+        "```\n",
+        "error: a\n",
+        "从",
+    ] {
+        let text = long(piece);
+        let call = json!({"id": "a", "type": "function", "function": {"name": "bash", "arguments": json!({"command": text}).to_string()}});
+        let body = json!({"model": "gpt-5", "messages": [
+            {"role": "user", "content": text},
+            {"role": "assistant", "content": text, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "a", "content": format!("{text}\nexit code: 1")},
+        ]})
+        .to_string();
+        let (transcript, _) = wire::parse(None, &body).unwrap();
+        let start = std::time::Instant::now();
+        let _ = Evidence::of(&mut Known::default(), &transcript);
+        assert!(start.elapsed().as_secs() < 10, "{piece:?} took {:?}", start.elapsed());
+    }
+}
