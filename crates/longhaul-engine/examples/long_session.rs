@@ -50,6 +50,7 @@ fn main() {
             trigger: Trigger::Reply,
             force: false,
             to_tokens: None,
+            focus: None,
             keep: Keep::Nothing,
             session: None,
         };

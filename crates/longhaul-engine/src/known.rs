@@ -5,10 +5,13 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
+use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 
+use crate::evidence::{Reader, Reading};
 use crate::tokens::{Counter, Tokens, Vocabulary};
+use crate::values::Lines;
 
 /// The identity of a block's content: a hash of its bytes as they stand in the body.
 ///
@@ -24,20 +27,45 @@ impl ContentKey {
     pub fn of(form: u8, raw: &[u8]) -> Self {
         Self(xxh3_128_with_seed(raw, u64::from(form)))
     }
+
+    /// The key of several pieces together, where each of them ends being part of it.
+    pub(crate) fn of_parts<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut hash = Xxh3::new();
+        for part in parts {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        Self(hash.digest128())
+    }
 }
 
 /// Facts about blocks that were seen before. It needs `&mut` even to look something up, because a look keeps it alive.
 #[derive(Debug, Clone)]
 pub struct Known {
     counts: Generations<(ContentKey, Vocabulary), Tokens>,
+    lines: Generations<ContentKey, Arc<Lines>>,
+    readings: Generations<(ContentKey, Reader), Arc<Reading>>,
 }
 
 impl Known {
-    /// Room for so many facts of each kind in a generation. A fact takes about 60 bytes, and there are at most two
-    /// generations; a body with more blocks than this is counted again each time.
+    /// Room for so many facts of each kind in a generation. A count takes about 60 bytes, a reading as much room as counts
+    /// of its size would, and there are at most two generations; a body with more blocks than this is read again each time.
     #[must_use]
     pub fn with_room(facts: usize) -> Self {
-        Self { counts: Generations::with_room(facts) }
+        Self {
+            counts: Generations::with_room(facts),
+            readings: Generations::with_room(facts),
+            lines: Generations::with_room(facts),
+        }
+    }
+
+    /// What a block or an exchange says, read now only if it was not before.
+    pub(crate) fn reading(
+        &mut self,
+        key: (ContentKey, Reader),
+        read: impl FnOnce() -> Reading,
+    ) -> Arc<Reading> {
+        self.readings.value(key, || Arc::new(read()))
     }
 
     /// The tokens of a block, counted now only if they were not before; `text` is called only then. The factor is
@@ -52,16 +80,23 @@ impl Known {
         counter.factor.times(self.counts.value((key, counter.vocabulary), count))
     }
 
+    /// The lines of a block with their values, read now only if they were not before.
+    pub fn lines<T: AsRef<str>>(&mut self, key: ContentKey, text: impl FnOnce() -> T) -> Arc<Lines> {
+        self.lines.value(key, || Arc::new(Lines::of(text().as_ref())))
+    }
+
     /// Starts a new generation: what was not asked for since the last but one call is forgotten. It also happens by
     /// itself whenever a generation is full.
     pub fn turn(&mut self) {
         self.counts.turn();
+        self.lines.turn();
+        self.readings.turn();
     }
 
     /// How many facts are held.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.counts.young.len() + self.counts.old.len()
+        self.counts.len() + self.readings.len() + self.lines.len()
     }
 
     /// Whether nothing is held.
@@ -71,7 +106,7 @@ impl Known {
     }
 }
 
-/// Room for the blocks of a few very long sessions: at most some 16 MB.
+/// Room for the blocks of a few very long sessions: at most some 16 MB of counts and as much of readings.
 impl Default for Known {
     fn default() -> Self {
         Self::with_room(128 * 1024)
@@ -81,32 +116,63 @@ impl Default for Known {
 /// Fixed keys: the engine takes no randomness from the system.
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
 
+/// A value that takes room: one for each 64 bytes or part of them.
+trait TakesRoom {
+    fn room(&self) -> usize;
+}
+
+impl TakesRoom for Tokens {
+    fn room(&self) -> usize {
+        1
+    }
+}
+
+impl TakesRoom for Arc<Reading> {
+    fn room(&self) -> usize {
+        1 + self.size() / 64
+    }
+}
+
+impl TakesRoom for Arc<Lines> {
+    fn room(&self) -> usize {
+        1 + self.size() / 64
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Generations<K, V> {
     room: usize,
+    /// How much of it the young take.
+    taken: usize,
     young: Map<K, V>,
     old: Map<K, V>,
 }
 
-impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
+impl<K: Copy + Eq + Hash, V: Clone + TakesRoom> Generations<K, V> {
     fn with_room(room: usize) -> Self {
-        Self { room: room.max(1), young: Map::default(), old: Map::default() }
+        Self { room: room.max(1), taken: 0, young: Map::default(), old: Map::default() }
     }
 
     fn value(&mut self, key: K, compute: impl FnOnce() -> V) -> V {
-        if let Some(&value) = self.young.get(&key) {
-            return value;
+        if let Some(value) = self.young.get(&key) {
+            return value.clone();
         }
         let value = self.old.remove(&key).unwrap_or_else(compute);
-        if self.young.len() >= self.room {
+        if self.taken >= self.room {
             self.turn();
         }
-        self.young.insert(key, value);
+        self.taken += value.room();
+        self.young.insert(key, value.clone());
         value
     }
 
     fn turn(&mut self) {
         self.old = std::mem::take(&mut self.young);
+        self.taken = 0;
+    }
+
+    fn len(&self) -> usize {
+        self.young.len() + self.old.len()
     }
 }
 

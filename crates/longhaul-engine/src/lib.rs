@@ -9,30 +9,40 @@
 //! - [`wire`] reads a body of any of three [`dialect`]s into a [`Transcript`]: units with the spans of their bytes. It uses
 //!   [`json`], which knows where values are and how strings are written.
 //! - [`meter`] counts it for one of the [`models`], with the tokenizers of [`tokens`]; [`known`] remembers what was counted.
+//! - [`action`] says what each tool call did: the verb, the target, the files, the outcome.
 //! - [`policy`] turns a configuration into the numbers that hold for the model.
 //! - [`plan`] decides what shrinks and what goes. [`digest`] makes one tool output short and keeps its [`facts`]; it reads text
 //!   by [`lines`] and JSON by its [`shape`]. What is kept elsewhere passes [`redact`] first.
+//! - [`evidence`] is what a handover could cite: requests, rules, deeds, files, problems, decisions.
 //! - [`rewrite`] makes the change: splices, and an inverse that gives back the bytes.
 //! - [`check`] judges what comes out, and shares nothing with the rest but the dialect.
 //!
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
+pub mod action;
 pub mod check;
+pub mod checkpoint;
 pub mod dialect;
 pub mod digest;
+pub mod evidence;
 pub mod facts;
 pub mod json;
 pub mod known;
+pub mod ledger;
 pub mod lines;
 pub mod meter;
 pub mod models;
+pub mod passes;
 pub mod plan;
 pub mod policy;
 pub mod redact;
 pub mod rewrite;
+pub mod seat;
 pub mod shape;
 pub mod tokens;
+mod tools;
 pub mod transcript;
+pub mod values;
 pub mod wire;
 
 pub use dialect::Dialect;

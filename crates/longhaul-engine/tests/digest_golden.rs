@@ -41,6 +41,7 @@ fn each_kind_reads_as_written_down() {
             tool: field(case.head, "tool"),
             arguments: field(case.head, "arguments"),
             kind: None,
+            failed: None,
             focus: &focus,
             handle: field(case.head, "handle"),
         };

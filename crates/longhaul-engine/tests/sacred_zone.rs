@@ -30,7 +30,8 @@ fn policy(model: &str, window: usize) -> Policy {
 
 fn wish() -> Wish {
     let keep = Keep::Originals(SessionKey::new([7; 32]));
-    Wish { trigger: Trigger::Manual, force: false, to_tokens: None, keep, session: Some("s1".into()) }
+    let session = Some("s1".into());
+    Wish { trigger: Trigger::Manual, force: false, to_tokens: None, focus: None, keep, session }
 }
 
 fn plan(policy: &Policy, wish: &Wish, dialect: Dialect, body: &str) -> Plan {
@@ -202,10 +203,16 @@ fn when_nothing_else_is_left_a_new_session_begins_with_what_was_said_first_and_l
     assert!(outcome.body.contains("go on"));
     assert_eq!(outcome.originals.len(), 3, "what was archived can be kept");
     assert!(outcome.body.contains("a requirement that has to be met"), "the task is still there");
-    assert!(report.blocks.iter().all(|b| b.fate == Fate::Recallable));
+    assert!(report.blocks.iter().all(|b| b.fate == Fate::Recallable && b.why == "the window was full"));
+    assert_eq!(report.evidence.recallable, report.evidence.found);
     let lost = Wish { keep: Keep::Nothing, ..wish() };
     let report = ready(plan(&policy("gpt-5", 8_000), &lost, Dialect::Chat, &body)).report;
     assert!(report.blocks.iter().all(|b| b.fate == Fate::Lost && b.handle.is_none()));
+    assert!(report.evidence.found > 0 && report.evidence.lost == report.evidence.found);
+    assert_eq!(
+        (report.checkpoint, report.cost.cold_tokens),
+        (None, report.tokens.after - report.tokens.warm)
+    );
 }
 
 #[test]

@@ -116,6 +116,9 @@ pub(crate) struct CompressArgs {
     /// The largest result wanted, in tokens
     #[arg(long, value_name = "N")]
     pub(crate) to_tokens: Option<u64>,
+    /// What is to be kept before all else
+    #[arg(long, value_name = "TOPIC")]
+    pub(crate) focus: Option<String>,
     /// Compact even below the threshold
     #[arg(long)]
     pub(crate) force: bool,

@@ -10,6 +10,7 @@ mod body;
 mod cli;
 mod commands;
 mod config;
+mod engine;
 mod failure;
 mod input;
 mod originals;

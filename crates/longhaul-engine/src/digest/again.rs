@@ -3,14 +3,27 @@
 
 use super::Kind;
 use super::draft::number;
+use super::excerpt::is_excerpt;
+use super::one_line::{ERROR_LINES, LONGEST_LINE, UNNAMED};
 
-/// Whether a result is a digest already: a whole one names its kind and what it left out, a line begins with the tool. Tool
-/// output that looks like one only misses being shortened.
+/// Whether a result is a digest already: a whole one names its kind and what it left out, a line begins with the tool and has
+/// at most the error lines of a failure behind it. Tool output that looks like one only misses being shortened.
 #[must_use]
 pub fn is_digest(text: &str, tool: &str) -> bool {
     let first = text.lines().next().unwrap_or_default();
-    let is_line = text.len() < 1_000 && first.starts_with(&format!("[{tool}] ")) && first.contains(" → ");
-    is_line || is_whole(first)
+    let tool = if tool.is_empty() { UNNAMED } else { tool };
+    is_line(text, first, tool) || is_whole(first) || is_excerpt(first, tool)
+}
+
+fn is_line(text: &str, first: &str, tool: &str) -> bool {
+    let said = first.strip_prefix('[').and_then(|line| line.strip_prefix(tool)?.strip_prefix("] "));
+    let says_size =
+        |said: &str| said.contains(" → ") || said.contains(" from line ") || said.starts_with("wrote ");
+    let room = |line: &str| line.len() <= LONGEST_LINE;
+    said.is_some_and(says_size)
+        && room(first)
+        && text.lines().skip(1).all(room)
+        && text.lines().count() <= 1 + ERROR_LINES
 }
 
 fn is_whole(first: &str) -> bool {
@@ -40,7 +53,15 @@ mod tests {
     use crate::digest::{Focus, Source, digest, one_line};
 
     fn source<'a>(text: &'a str, focus: &'a Focus) -> Source<'a> {
-        Source { text, tool: Some("bash"), arguments: None, kind: None, focus, handle: Some("h4nd1e") }
+        Source {
+            text,
+            tool: Some("bash"),
+            arguments: None,
+            kind: None,
+            failed: None,
+            focus,
+            handle: Some("h4nd1e"),
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::draft::Draft;
 use super::kinds;
 use super::outcome::Origin;
 use super::page::{Page, Sample};
+use super::usual::usual_kind;
 use serde::{Deserialize, Serialize};
 
 /// The kind of an output.
@@ -107,7 +108,7 @@ pub(super) fn row(kind: Kind) -> &'static Row {
 /// The kind of an output: by its content, else by what its tool usually gives.
 pub(super) fn detect(page: &Page<'_>) -> Kind {
     let sample = page.sample();
-    let usual = page.call.usual_kind();
+    let usual = usual_kind(page.call);
     // Code, prose and plain output are told apart by shares of lines; there the tool knows better.
     let sure = KINDS.iter().filter(|row| !matches!(row.kind, Kind::Source | Kind::Prose | Kind::Output));
     let shown = sure.into_iter().find(|row| (row.shows)(page, &sample)).map(|row| row.kind);

@@ -13,27 +13,33 @@
 
 mod again;
 mod draft;
+mod excerpt;
 mod focus;
 mod kind;
 mod kinds;
 mod one_line;
 mod outcome;
 mod page;
-mod tools;
+mod test_counts;
+mod usual;
 
 use crate::lines::clip;
 use crate::tokens::{Tokens, estimate};
+use crate::tools::Call;
 use std::fmt::Write as _;
 
 use draft::{Draft, Head, counted, number};
-use outcome::{Origin, Outcome};
+use outcome::Origin;
 use page::Page;
-use tools::Call;
 
 pub use again::{first_line, is_digest};
+pub use excerpt::excerpt;
 pub use focus::Focus;
 pub use kind::Kind;
 pub use one_line::one_line;
+pub(crate) use outcome::Ended;
+pub use outcome::Outcome;
+pub use test_counts::TestCounts;
 
 /// No digest says anything in less.
 const SMALLEST: Tokens = Tokens(32);
@@ -49,6 +55,8 @@ pub struct Source<'a> {
     pub arguments: Option<&'a str>,
     /// The kind, where the caller knows it.
     pub kind: Option<Kind>,
+    /// Whether the wire itself says that it failed; most results say nothing.
+    pub failed: Option<bool>,
     /// What the task is about.
     pub focus: &'a Focus,
     /// What fetches the original again; only where it leads somewhere.
@@ -80,6 +88,16 @@ fn fits(text: &str, budget: Tokens) -> bool {
     text.len() as u64 <= budget.0.saturating_mul(32) && estimate(text) <= budget
 }
 
+/// How the call that gave this text ended, given what the wire itself says about failing. For a digest: how its source did.
+pub(crate) fn ended(call: &Call, text: &str, said: Option<bool>) -> Ended {
+    if is_digest(text, call.tool.as_deref().unwrap_or_default()) {
+        return Ended::of_digest(text.lines().next().unwrap_or_default(), call, said);
+    }
+    let focus = Focus::none();
+    let page = Page::of(text, &focus, call);
+    Ended::of(&page, Origin::of(&page, kind::row(kind::detect(&page))), said)
+}
+
 /// The digest of an output in at most `budget` tokens (but never under 32, in which little can be said).
 ///
 /// A text that fits the budget is its own digest.
@@ -97,7 +115,7 @@ pub fn digest(source: &Source<'_>, budget: Tokens) -> Digest {
     let mut draft = Draft::default();
     (row.draft)(&page, &mut draft);
     draft.focus(&page);
-    let head = head(&page, row, source.handle);
+    let head = head(&page, row, source);
     let settled = draft.settle(&page, &head, budget);
     if settled.text.len() >= source.text.len() {
         return whole(kind);
@@ -105,7 +123,7 @@ pub fn digest(source: &Source<'_>, budget: Tokens) -> Digest {
     Digest { kind, text: settled.text, left_out: settled.left_out }
 }
 
-fn head<'a>(page: &Page<'_>, row: &kind::Row, handle: Option<&'a str>) -> Head<'a> {
+fn head<'a>(page: &Page<'_>, row: &kind::Row, source: &Source<'a>) -> Head<'a> {
     let mut size = counted(page.facts.full_lines(), "line");
     if page.facts.blank > 0 {
         let _ = write!(size, " and {} blank", number(page.facts.blank));
@@ -116,12 +134,12 @@ fn head<'a>(page: &Page<'_>, row: &kind::Row, handle: Option<&'a str>) -> Head<'
     if !page.envelope.is_empty() {
         let _ = write!(size, ", inside JSON with {}", page.envelope.join(", "));
     }
-    let mut outcome = Outcome::of(page, Origin::of(page, row)).words();
+    let mut outcome = Ended::of(page, Origin::of(page, row), source.failed).words();
     for (lines, noun) in [(page.facts.error_lines, "error line"), (page.facts.warning_lines, "warning line")]
     {
         if lines > 0 {
             outcome.push(counted(lines, noun));
         }
     }
-    Head { kind: row.name, outcome, size, handle }
+    Head { kind: row.name, outcome, size, handle: source.handle }
 }

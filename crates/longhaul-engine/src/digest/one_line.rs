@@ -3,17 +3,21 @@
 use super::draft::{counted, number};
 use super::kind::{self, Kind};
 use super::kinds::search;
-use super::outcome::{Origin, Outcome};
+use super::outcome::{Ended, Origin};
 use super::page::Page;
-use super::tools::{Call, Family, on_one_line};
 use super::{Digest, Source};
 use crate::facts::FactKind;
 use crate::lines::clip;
+use crate::tools::{Call, Family, on_one_line};
 use std::fmt::Write as _;
 
 /// Error lines that a failed output keeps, and how much of each.
-const ERROR_LINES: usize = 3;
+pub(super) const ERROR_LINES: usize = 3;
 const ERROR_WIDTH: usize = 160;
+/// What a tool without a name is called.
+pub(super) const UNNAMED: &str = "tool";
+/// No line of a digest has more bytes: the longest have a tool, two targets and a few words of ours.
+pub(super) const LONGEST_LINE: usize = 2_000;
 /// How much of a command, a query or a path is shown.
 const TARGET_WIDTH: usize = 120;
 
@@ -25,14 +29,14 @@ pub fn one_line(source: &Source<'_>) -> Digest {
     let call = Call::of(source.tool, source.arguments);
     let page = Page::of(source.text, source.focus, &call);
     let kind = source.kind.unwrap_or_else(|| kind::detect(&page));
-    let outcome = Outcome::of(&page, Origin::of(&page, kind::row(kind)));
-    let tool = call.tool.as_deref().unwrap_or("tool");
-    let mut line = format!("[{tool}] {}", said(&call, &page, kind, outcome));
+    let ended = Ended::of(&page, Origin::of(&page, kind::row(kind)), source.failed);
+    let tool = call.tool.as_deref().unwrap_or(UNNAMED);
+    let mut line = format!("[{tool}] {}", said(&call, &page, kind, ended));
     if let Some(handle) = source.handle {
         let _ = write!(line, " (recall {handle})");
     }
     let mut quoted = 0;
-    if outcome.failed {
+    if ended.failed() {
         let errors = || page.facts.of_kind(FactKind::Error);
         let specific = errors().filter(|error| error.is_specific());
         let verdicts = errors().filter(|error| !error.is_specific());
@@ -67,9 +71,9 @@ impl Results {
     }
 }
 
-fn said(call: &Call, page: &Page<'_>, kind: Kind, outcome: Outcome) -> String {
+fn said(call: &Call, page: &Page<'_>, kind: Kind, ended: Ended) -> String {
     let results = Results {
-        outcome: outcome.words(),
+        outcome: ended.words(),
         lines: counted(page.facts.lines, "line"),
         chars: format!("{} chars", number(page.source.chars().count())),
     };
@@ -77,7 +81,7 @@ fn said(call: &Call, page: &Page<'_>, kind: Kind, outcome: Outcome) -> String {
         Some(Family::Run | Family::Code) => {
             format!("ran `{}` → {}", shown(call.command(), "a command"), results.with(&results.lines))
         }
-        Some(Family::Read) => read(call, outcome, &results),
+        Some(Family::Read) => read(call, ended, &results),
         Some(Family::Write) => wrote(call, &results),
         Some(Family::Edit) => {
             format!("edited {} → {}", shown(call.path(), "a file"), results.with(&results.chars))
@@ -89,24 +93,17 @@ fn said(call: &Call, page: &Page<'_>, kind: Kind, outcome: Outcome) -> String {
             format!("{} → {}", shown(call.path(), "."), results.with(&size))
         }
         Some(Family::WebSearch) => {
-            let query = call.argument(&["query", "q", "search_query", "queries"]);
-            format!("'{}' → {}", shown(query, ""), results.with(&results.chars))
+            format!("'{}' → {}", shown(call.web_query(), ""), results.with(&results.chars))
         }
         Some(Family::Fetch | Family::Browser) => {
-            const NAMES: [&str; 9] =
-                ["url", "urls", "uri", "action", "ref", "element", "selector", "key", "direction"];
-            format!("{} → {}", shown(call.argument(&NAMES), "page"), results.with(&results.chars))
+            format!("{} → {}", shown(call.address(), "page"), results.with(&results.chars))
         }
         Some(Family::Delegate) => {
-            let task = call.argument(&["description", "goal", "task", "prompt", "message"]);
-            format!("delegated '{}' → {}", shown(task, ""), results.with(&results.chars))
+            format!("delegated '{}' → {}", shown(call.task(), ""), results.with(&results.chars))
         }
         Some(Family::Todo) => format!("{} → {}", items(call), results.with(&results.chars)),
         Some(Family::Memory) => {
-            let action = call.argument(&["action", "command", "operation"]).unwrap_or_default();
-            let target = call.argument(&["target", "path", "key", "query", "content", "fact"]);
-            let what = on_one_line(&format!("{action} {}", target.unwrap_or_default()), TARGET_WIDTH);
-            format!("{what} → {}", results.with(&results.chars))
+            format!("{} → {}", shown(call.note(), ""), results.with(&results.chars))
         }
         None => general(call, &results),
     }
@@ -117,10 +114,10 @@ fn shown(argument: Option<String>, otherwise: &str) -> String {
     argument.map_or_else(|| otherwise.to_owned(), |text| on_one_line(&text, TARGET_WIDTH))
 }
 
-fn read(call: &Call, outcome: Outcome, results: &Results) -> String {
+fn read(call: &Call, ended: Ended, results: &Results) -> String {
     let from = call.argument(&["offset", "start_line", "line_start", "view_range"]).unwrap_or_default();
     let from: usize = from.split(' ').next().and_then(|from| from.parse().ok()).unwrap_or(1);
-    let failed = if outcome.failed { " → failed" } else { "" };
+    let failed = if ended.failed() { " → failed" } else { "" };
     format!("{} from line {} ({}){failed}", shown(call.path(), "a file"), from.max(1), results.chars)
 }
 
@@ -137,22 +134,12 @@ fn wrote(call: &Call, results: &Results) -> String {
 }
 
 fn searched(call: &Call, page: &Page<'_>, results: &Results) -> String {
-    const NAMES: [&str; 8] = [
-        "pattern",
-        "query",
-        "regex",
-        "queries",
-        "search_term",
-        "glob_pattern",
-        "class_name",
-        "function_name",
-    ];
     let place =
         call.path().map_or_else(String::new, |path| format!(" in {}", on_one_line(&path, TARGET_WIDTH)));
     let found = search::matches(page);
     let size =
         found.map_or_else(|| counted(page.facts.full_lines(), "line"), |found| counted(found, "match"));
-    format!("'{}'{place} → {}", shown(call.argument(&NAMES), ""), results.with(&size))
+    format!("'{}'{place} → {}", shown(call.pattern(), ""), results.with(&size))
 }
 
 fn items(call: &Call) -> String {
@@ -182,6 +169,7 @@ mod tests {
             tool: Some(tool),
             arguments: Some(arguments),
             kind: None,
+            failed: None,
             focus: &focus,
             handle: None,
         };
@@ -242,8 +230,15 @@ mod tests {
     #[test]
     fn a_short_result_is_left_as_it_is() {
         let focus = Focus::none();
-        let source =
-            Source { text: "ok", tool: None, arguments: None, kind: None, focus: &focus, handle: None };
+        let source = Source {
+            text: "ok",
+            tool: None,
+            arguments: None,
+            kind: None,
+            failed: None,
+            focus: &focus,
+            handle: None,
+        };
         assert_eq!(one_line(&source).text, "ok");
     }
 
@@ -252,8 +247,15 @@ mod tests {
         let text = "working\n".repeat(90) + "error: disk full\nExit code: 28\n";
         let focus = Focus::none();
         let arguments = Some(r#"{"command":"make"}"#);
-        let source =
-            Source { text: &text, tool: Some("bash"), arguments, kind: None, focus: &focus, handle: None };
+        let source = Source {
+            text: &text,
+            tool: Some("bash"),
+            arguments,
+            kind: None,
+            failed: None,
+            focus: &focus,
+            handle: None,
+        };
         assert_eq!(one_line(&source).text, "[bash] ran `make` → exit 28, failed, 92 lines\nerror: disk full");
     }
 }

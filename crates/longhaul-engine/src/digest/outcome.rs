@@ -2,15 +2,31 @@
 
 use super::kind::{Kind, Row};
 use super::page::Page;
-use super::tools::Family;
+use super::test_counts::TestCounts;
 use crate::facts::FactKind;
+use crate::lines::clip;
+use crate::tools::{Call, Family};
 use memchr::memmem;
 
-/// What is known of the outcome.
+/// Whether something that was done worked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// The wire, an exit status or the output itself says so.
+    Succeeded,
+    /// The same, the other way.
+    Failed,
+    /// Nothing says.
+    Unknown,
+    /// There is no result.
+    Unanswered,
+}
+
+/// How something that was done ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Outcome {
-    pub(super) exit: Option<i64>,
-    pub(super) failed: bool,
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    pub(crate) exit: Option<i64>,
+    pub(crate) tests: Option<TestCounts>,
 }
 
 /// What an output is of.
@@ -26,41 +42,99 @@ impl Origin {
     /// What an output of this kind is of, given what the tool does.
     pub(super) fn of(page: &Page<'_>, row: &Row) -> Self {
         match page.call.family {
-            // What a file reader prints is what was read, whatever it looks like.
-            Some(
-                Family::Read
-                | Family::Search
-                | Family::List
-                | Family::WebSearch
-                | Family::Fetch
-                | Family::Memory,
-            ) => Self::Read,
             Some(Family::Run | Family::Code) if row.kind == Kind::Prose => Self::Run,
-            _ => row.origin,
+            family => Self::of_family(family).unwrap_or(row.origin),
+        }
+    }
+
+    /// What a file reader prints is what was read, whatever it looks like.
+    fn of_family(family: Option<Family>) -> Option<Self> {
+        match family? {
+            Family::Read
+            | Family::Search
+            | Family::List
+            | Family::WebSearch
+            | Family::Fetch
+            | Family::Memory => Some(Self::Read),
+            _ => None,
         }
     }
 }
 
-impl Outcome {
-    pub(super) fn of(page: &Page<'_>, origin: Origin) -> Self {
+impl Ended {
+    /// There is no result.
+    pub(crate) const UNANSWERED: Self = Self { outcome: Outcome::Unanswered, exit: None, tests: None };
+
+    /// How it ended, given what the wire itself says about failing.
+    pub(super) fn of(page: &Page<'_>, origin: Origin, said: Option<bool>) -> Self {
         let exit = page.status();
-        let failed = exit.is_some_and(|status| status != 0)
+        let failed = said == Some(true)
+            || exit.is_some_and(|status| status != 0)
             || opens_with_an_error(page)
             || (origin == Origin::Run
                 && (says_it_failed(page) || (exit.is_none() && ends_in_an_error(page))));
-        Self { exit, failed }
+        let tests = TestCounts::of(page).filter(|_| origin == Origin::Run);
+        let succeeded = said == Some(false) || exit == Some(0) || tests.is_some() || shows_success(page);
+        let outcome = match (failed, succeeded) {
+            (true, _) => Outcome::Failed,
+            (false, true) => Outcome::Succeeded,
+            (false, false) => Outcome::Unknown,
+        };
+        Self { outcome, exit, tests }
+    }
+
+    /// How the source of a digest ended, from the digest's first line.
+    pub(super) fn of_digest(first: &str, call: &Call, said: Option<bool>) -> Self {
+        let words = first.rsplit_once(" → ").map_or(first, |(_, results)| results);
+        let mut pieces = words.split([',', ';', '(']).map(|piece| piece.trim().trim_end_matches([']', ')']));
+        let exit = pieces.clone().find_map(|piece| piece.strip_prefix("exit ")?.parse().ok());
+        let failed =
+            said == Some(true) || pieces.any(|piece| piece == "failed" || piece.starts_with("failed: "));
+        let reads = matches!(Origin::of_family(call.family), Some(Origin::Read));
+        let outcome = match failed {
+            true => Outcome::Failed,
+            false if said == Some(false) || exit == Some(0) || reads => Outcome::Succeeded,
+            false => Outcome::Unknown,
+        };
+        Self { outcome, exit, tests: None }
+    }
+
+    pub(super) fn failed(self) -> bool {
+        self.outcome == Outcome::Failed
     }
 
     /// The outcome in words, nothing where nothing is known.
     pub(super) fn words(self) -> Vec<String> {
         let exit = self.exit.map(|status| format!("exit {status}"));
-        exit.into_iter().chain(self.failed.then(|| "failed".to_owned())).collect()
+        exit.into_iter().chain(self.failed().then(|| "failed".to_owned())).collect()
+    }
+}
+
+/// A read that gave something worked; an editor that worked says so in one of a few ways.
+fn shows_success(page: &Page<'_>) -> bool {
+    const SAID: [&str; 9] = [
+        "success",
+        "has been updated",
+        "has been edited",
+        "has been created",
+        "file created",
+        "wrote ",
+        "updated ",
+        "applied ",
+        "done!",
+    ];
+    match page.call.family {
+        Some(Family::Write | Family::Edit) => {
+            let opening = clip(page.source, 400).to_ascii_lowercase();
+            SAID.iter().any(|words| opening.contains(words))
+        }
+        family => Origin::of_family(family) == Some(Origin::Read) && !page.source.trim_start().is_empty(),
     }
 }
 
 /// A tool that could not do its work says so first.
 fn opens_with_an_error(page: &Page<'_>) -> bool {
-    const OPENERS: [&str; 15] = [
+    const OPENERS: [&str; 20] = [
         "error:",
         "error ",
         "<tool_use_error>",
@@ -76,6 +150,11 @@ fn opens_with_an_error(page: &Page<'_>) -> bool {
         "{\"success\":false",
         "{\"success\": false",
         "permission denied",
+        "no replacement was performed",
+        "string to replace not found",
+        "file does not exist",
+        "file not found",
+        "no such file or directory",
     ];
     let Some(first) =
         page.source.lines().map(str::trim).find(|line| {

@@ -1,10 +1,10 @@
 //! One tool output as the kinds read it: its text without the envelope, its facts, and a sample of its lines.
 
 use super::focus::Focus;
-use super::tools::Call;
 use crate::facts::Facts;
 use crate::lines::{Breaks, Line, Lines, clip};
 use crate::shape::fields_of;
+use crate::tools::Call;
 
 /// Lines of the sample, and how much of each.
 const SAMPLE_HEAD: usize = 120;

@@ -1,21 +1,24 @@
-//! What a compaction does, while it is being worked out: which results shrink to what, which units go.
+//! What a compaction does, while it is being worked out: which blocks change to what, which units go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::report::{BlockReport, Fate, What};
+use super::report::{BlockReport, EvidenceReport, Fate, What};
 use super::survey::{FOCUS_BYTES, ResultAt, Survey};
 use super::{Keep, Original};
 use crate::Tokens;
 use crate::digest::{self, Focus, Source};
+use crate::facts::Facts;
 use crate::known::Known;
-use crate::rewrite::Edit;
-use crate::transcript::{Block, BlockKind, Exchange, Place, Seal, Unit, UnitKind};
+use crate::passes::{BlockAt, NewText};
+use crate::transcript::{Block, BlockKind, Exchange, Seal, Unit, UnitKind};
 
-/// A result that shrinks.
-pub(super) struct Shrunk {
-    text: String,
-    before: Tokens,
-    after: Tokens,
+/// A block that changes.
+#[derive(Debug, Clone)]
+pub(super) struct Changed {
+    pub(super) to: NewText,
+    pub(super) why: &'static str,
+    pub(super) before: Tokens,
+    pub(super) after: Tokens,
 }
 
 /// The decisions so far, and what the request would cost with them.
@@ -23,8 +26,9 @@ pub(super) struct Draft<'s, 't, 'b> {
     pub(super) survey: &'s Survey<'t, 'b>,
     pub(super) keep: &'s Keep,
     pub(super) total: Tokens,
-    pub(super) shrunk: BTreeMap<ResultAt, Shrunk>,
-    pub(super) dropped: BTreeSet<usize>,
+    pub(super) changed: BTreeMap<BlockAt, Changed>,
+    /// Units that go, with something or nothing in their place.
+    pub(super) gone: BTreeSet<usize>,
 }
 
 /// How short a result is to become.
@@ -38,26 +42,37 @@ pub(super) enum Length {
 
 impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     pub(super) fn new(survey: &'s Survey<'t, 'b>, keep: &'s Keep) -> Self {
-        let (shrunk, dropped) = (BTreeMap::new(), BTreeSet::new());
-        Self { survey, keep, total: survey.total, shrunk, dropped }
+        Self { survey, keep, total: survey.total, changed: BTreeMap::new(), gone: BTreeSet::new() }
+    }
+
+    /// Another text for a block. What it costs is counted now.
+    pub(super) fn change(&mut self, at: BlockAt, to: NewText, why: &'static str, before: Tokens) {
+        let (NewText::Text(text) | NewText::Mark(text)) = &to;
+        let after = self.survey.meter.counter.count(text);
+        let now = self.changed.get(&at).map_or(before, |changed| changed.after);
+        self.total = self.total + after - now;
+        self.changed.insert(at, Changed { to, why, before, after });
     }
 
     /// Shrinks a result, if that saves anything over what was decided before.
-    pub(super) fn shrink(&mut self, at: ResultAt, length: Length, before: Tokens) {
-        let (Some(block), Some(exchange)) = (self.survey.block(at), self.survey.exchange(at)) else { return };
-        let text = block.text();
-        let Some(short) = self.shorter(at.0, &text, exchange, length) else { return };
+    pub(super) fn shrink(&mut self, result: ResultAt<'t, 'b>, length: Length, before: Tokens) {
+        let text = result.block.text();
+        let Some(short) = self.shorter(&result, &text, length) else { return };
         let after = self.survey.meter.counter.count(&short);
-        let now = self.shrunk.get(&at).map_or(before, |s| s.after);
+        let now = self.changed.get(&result.at).map_or(before, |changed| changed.after);
         if short == *text || after >= now {
             return;
         }
-        self.total = self.total - (now - after);
-        self.shrunk.insert(at, Shrunk { text: short, before, after });
+        let why = match length {
+            Length::Budget(_) => "a large output before the protected end",
+            Length::Line => "a larger digest would have missed the target",
+        };
+        self.change(result.at, NewText::Text(short), why, before);
     }
 
     /// A shorter text for a result; nothing for a digest that cannot be made shorter and stay true.
-    fn shorter(&self, unit: usize, text: &str, exchange: &Exchange<'b>, length: Length) -> Option<String> {
+    fn shorter(&self, result: &ResultAt<'t, 'b>, text: &str, length: Length) -> Option<String> {
+        let exchange = result.exchange;
         if digest::is_digest(text, &exchange.tool) {
             return match length {
                 Length::Budget(_) => None,
@@ -66,7 +81,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         }
         // A line has no room for what the task is about.
         let focus = match length {
-            Length::Budget(_) => self.focus(unit),
+            Length::Budget(_) => self.focus(result.at.unit),
             Length::Line => Focus::none(),
         };
         let arguments = exchange.call.as_ref().map(Block::text);
@@ -76,6 +91,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
             tool: Some(&*exchange.tool).filter(|name| !name.is_empty()),
             arguments: arguments.as_deref(),
             kind: None,
+            failed: exchange.failed,
             focus: &focus,
             handle: handle.as_deref(),
         };
@@ -102,117 +118,118 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     }
 
     /// Takes a unit out.
-    pub(super) fn drop_unit(&mut self, unit: usize) {
-        if !self.dropped.insert(unit) {
+    pub(super) fn take_out(&mut self, unit: usize) {
+        if !self.gone.insert(unit) {
             return;
         }
-        let of_unit = self.shrunk.range((unit, 0, 0)..(unit + 1, 0, 0));
-        let saved: Tokens = of_unit.map(|(_, shrunk)| shrunk.before - shrunk.after).sum();
-        self.total = self.total - (self.survey.units[unit] - saved);
-    }
-
-    /// The edits of these decisions.
-    pub(super) fn edits(&self) -> Vec<Edit> {
-        let transcript = self.survey.transcript;
-        let mut edits = Vec::new();
-        for (at, shrunk) in self.shrunk.iter().filter(|((unit, ..), _)| !self.dropped.contains(unit)) {
-            if let Some(text) = self.survey.block(*at).and_then(|b| b.text) {
-                edits.push(Edit::Text { text, with: shrunk.text.clone() });
-            }
-        }
-        for unit in &self.dropped {
-            edits.extend(transcript.units[*unit].owns.iter().map(|id| Edit::Remove(*id)));
-        }
-        edits
-    }
-
-    /// The sealed reasoning that stands behind the first change, with its units: a model that binds it to its prefix refuses
-    /// it there. That of an open last step stays, for the provider wants it there; it may be refused all the same.
-    pub(super) fn unbound(&self) -> Vec<(usize, &'t Block<'b>)> {
-        let units = &self.survey.transcript.units;
-        let shrunk = self.shrunk.keys().map(|(unit, ..)| unit + 1);
-        let Some(first) = shrunk.chain(self.dropped.iter().copied()).min() else { return Vec::new() };
-        let last_open = units.len().checked_sub(1).filter(|at| is_open(&units[*at]));
-        let stays = |at: &usize| !self.dropped.contains(at) && Some(*at) != last_open;
-        let steps = units.iter().enumerate().skip(first).filter(|(at, _)| stays(at));
-        let reasoning = steps.flat_map(|(at, unit)| match &unit.kind {
-            UnitKind::Step { reply, .. } => reply.iter().map(|block| (at, block)).collect::<Vec<_>>(),
-            _ => Vec::new(),
+        let of_unit = self.changed.range(BlockAt { unit, block: 0 }..BlockAt { unit: unit + 1, block: 0 });
+        let (before, after) = of_unit.fold((Tokens::ZERO, Tokens::ZERO), |(before, after), (_, changed)| {
+            (before + changed.before, after + changed.after)
         });
-        reasoning.filter(|(_, block)| block.kind == BlockKind::Reasoning(Seal::Sealed)).collect()
+        self.total = self.total - (self.survey.units[unit] + after - before);
+    }
+
+    /// The changes of blocks whose units stay.
+    pub(super) fn standing(&self) -> impl Iterator<Item = (&BlockAt, &Changed)> {
+        self.changed.iter().filter(|(at, _)| !self.gone.contains(&at.unit))
+    }
+
+    /// The sealed reasoning that stands behind the first change: a model that binds it to its prefix refuses it there. That of
+    /// an open last step stays, for the provider wants it there; it may be refused all the same.
+    pub(super) fn unbound(&self) -> BTreeSet<BlockAt> {
+        let units = &self.survey.transcript.units;
+        let changed = self.changed.keys().map(|at| at.unit + 1);
+        let Some(first) = changed.chain(self.gone.iter().copied()).min() else { return BTreeSet::new() };
+        let last_open = units.len().checked_sub(1).filter(|at| is_open(&units[*at]));
+        let stays = |at: &usize| !self.gone.contains(at) && Some(*at) != last_open;
+        let steps = units.iter().enumerate().skip(first).filter(|(at, _)| stays(at));
+        let sealed = steps.flat_map(|(unit, step)| {
+            let blocks = step.blocks().enumerate();
+            let sealed = blocks.filter(|(_, b)| b.kind == BlockKind::Reasoning(Seal::Sealed));
+            sealed.map(move |(block, _)| BlockAt { unit, block })
+        });
+        sealed.collect()
     }
 
     /// What became of each block that changed, and the originals where they are kept.
     pub(super) fn account(
         &self,
         known: &mut Known,
-        unbound: &[(usize, &Block<'b>)],
-    ) -> (Vec<BlockReport>, Vec<Original>) {
-        let mut account = Account { rows: Vec::new(), originals: Vec::new() };
-        for (at, shrunk) in self.shrunk.iter().filter(|((unit, ..), _)| !self.dropped.contains(unit)) {
-            if let (Some(block), Some(exchange)) = (self.survey.block(*at), self.survey.exchange(*at)) {
-                let tokens = [shrunk.before, shrunk.after];
-                self.enter(&mut account, at.0, block, (What::Result, Some(&exchange.tool)), tokens);
-            }
-        }
-        for (unit, block) in unbound {
-            let tokens = [self.survey.meter.block(known, block), Tokens::ZERO];
-            self.enter(&mut account, *unit, block, (What::Reasoning, None), tokens);
-        }
-        for unit in &self.dropped {
-            for (block, what) in parts(&self.survey.transcript.units[*unit]) {
-                let tokens = [self.survey.meter.block(known, block), Tokens::ZERO];
-                self.enter(&mut account, *unit, block, what, tokens);
+        unbound: &BTreeSet<BlockAt>,
+        gone: &'static str,
+    ) -> Account {
+        let mut account = Account::default();
+        let touched = self.standing().map(|(at, _)| at.unit).chain(unbound.iter().map(|at| at.unit));
+        let touched: BTreeSet<usize> = touched.chain(self.gone.iter().copied()).collect();
+        for unit in touched {
+            for (block, part) in parts(&self.survey.transcript.units[unit]).into_iter().enumerate() {
+                let at = BlockAt { unit, block };
+                let changed = self.changed.get(&at);
+                let before = |known: &mut Known| {
+                    changed.map_or_else(|| self.survey.meter.block(known, part.block), |c| c.before)
+                };
+                let becomes = match changed {
+                    _ if self.gone.contains(&unit) => Becomes::nothing(before(known), gone),
+                    _ if unbound.contains(&at) => {
+                        Becomes::nothing(before(known), "bound to what was changed before it")
+                    }
+                    Some(changed) => Becomes::changed(changed),
+                    None => continue,
+                };
+                self.enter(&mut account, unit, &part, &becomes);
             }
         }
         account.rows.sort_by_key(|row| row.at);
-        (account.rows, account.originals)
+        account
     }
 
-    fn enter(
-        &self,
-        account: &mut Account,
-        unit: usize,
-        block: &Block<'b>,
-        (what, tool): (What, Option<&str>),
-        tokens: [Tokens; 2],
-    ) {
+    fn enter(&self, account: &mut Account, unit: usize, part: &Part<'_, 'b>, becomes: &Becomes<'_>) {
+        let Part { block, what, tool } = *part;
         let text = if block.text.is_some() { block.text() } else { block.raw().into() };
-        let fate = match (tokens[1], self.keep) {
-            (Tokens::ZERO, Keep::Nothing) => Fate::Lost,
-            (Tokens::ZERO, Keep::Originals(_)) => Fate::Recallable,
-            _ => Fate::Digested,
+        let fate = match self.keep {
+            _ if !becomes.text.is_empty() => Fate::Digested,
+            Keep::Nothing => Fate::Lost,
+            Keep::Originals(_) => Fate::Recallable,
         };
-        let (handle, at, tool) =
-            (self.keep.handle(&text), self.message_of(unit, block), tool.map(str::to_owned));
-        if let Some(handle) = handle.clone() {
-            account.originals.push(Original {
-                handle,
-                at,
-                what,
-                tool: tool.clone(),
-                text: text.into_owned(),
-            });
+        if block.text.is_some() && what != What::Reasoning {
+            let facts = Facts::of(&text);
+            account.evidence.enter(facts.found.len(), facts.kept_in(becomes.text), self.keep);
         }
-        account.rows.push(BlockReport { handle, at, what, tool, fate, tokens });
-    }
-
-    fn message_of(&self, unit: usize, block: &Block<'b>) -> usize {
-        let transcript = self.survey.transcript;
-        let holding = match block.place {
-            Place::Element(id) => Some(id),
-            Place::Field { of, .. } => {
-                let owns = &transcript.units[unit].owns;
-                owns.iter().find(|id| transcript.span_of(**id).contains(of)).or(owns.first()).copied()
-            }
-        };
-        holding.and_then(|id| transcript.message_of(id)).unwrap_or(0)
+        let (handle, at, tool) =
+            (self.keep.handle(&text), self.survey.message_of(unit, block), tool.map(str::to_owned));
+        if let Some(handle) = handle.clone() {
+            let (tool, text) = (tool.clone(), text.into_owned());
+            account.originals.push(Original { handle, at, what, tool, text });
+        }
+        let (tokens, why) = (becomes.tokens, becomes.why.to_owned());
+        account.rows.push(BlockReport { handle, at, what, tool, fate, tokens, why });
     }
 }
 
-struct Account {
-    rows: Vec<BlockReport>,
-    originals: Vec<Original>,
+/// What stands in a block's place, and why.
+struct Becomes<'a> {
+    text: &'a str,
+    tokens: [Tokens; 2],
+    why: &'static str,
+}
+
+impl<'a> Becomes<'a> {
+    fn nothing(before: Tokens, why: &'static str) -> Self {
+        Self { text: "", tokens: [before, Tokens::ZERO], why }
+    }
+
+    fn changed(changed: &'a Changed) -> Self {
+        let (NewText::Text(text) | NewText::Mark(text)) = &changed.to;
+        Self { text, tokens: [changed.before, changed.after], why: changed.why }
+    }
+}
+
+/// What became of the blocks that changed.
+#[derive(Default)]
+pub(super) struct Account {
+    pub(super) rows: Vec<BlockReport>,
+    pub(super) originals: Vec<Original>,
+    pub(super) evidence: EvidenceReport,
 }
 
 /// Whether a step still waits for the reply to its results, or for results.
@@ -220,27 +237,31 @@ fn is_open(unit: &Unit<'_>) -> bool {
     matches!(&unit.kind, UnitKind::Step { exchanges, .. } if !exchanges.is_empty())
 }
 
-/// The edit that takes a block out.
-pub(super) fn remove(block: &Block<'_>) -> Edit {
-    match block.place {
-        Place::Element(id) => Edit::Remove(id),
-        Place::Field { of, key } => Edit::Unset { object: of, key },
-    }
+/// A block of a unit, what it is, and its tool.
+struct Part<'u, 'b> {
+    block: &'u Block<'b>,
+    what: What,
+    tool: Option<&'u str>,
 }
 
-/// The blocks of a unit, what each is, and its tool.
-fn parts<'u, 'b>(unit: &'u Unit<'b>) -> Vec<(&'u Block<'b>, (What, Option<&'u str>))> {
+/// The blocks of a unit in the order of [`Unit::blocks`].
+fn parts<'u, 'b>(unit: &'u Unit<'b>) -> Vec<Part<'u, 'b>> {
+    let plain = |what: What| move |block| Part { block, what, tool: None };
     match &unit.kind {
-        UnitKind::Prompt { blocks, .. } => blocks.iter().map(|b| (b, (What::Prompt, None))).collect(),
-        UnitKind::Checkpoint(block) => vec![(block, (What::Checkpoint, None))],
-        UnitKind::Opaque(block) => vec![(block, (What::Opaque, None))],
+        UnitKind::Prompt { blocks, .. } => blocks.iter().map(plain(What::Prompt)).collect(),
+        UnitKind::Checkpoint(block) => vec![plain(What::Checkpoint)(block)],
+        UnitKind::Opaque(block) => vec![plain(What::Opaque)(block)],
         UnitKind::Step { reply, exchanges } => {
-            let said = reply.iter().map(|b| (b, (What::Reply, None)));
-            let done = exchanges.iter().flat_map(|e| {
-                let call = e.call.iter().map(|b| (b, (What::Call, Some(&*e.tool))));
-                call.chain(e.results.iter().map(|b| (b, (What::Result, Some(&*e.tool)))))
+            let said = reply.iter().map(|block| match block.kind {
+                BlockKind::Reasoning(_) => plain(What::Reasoning)(block),
+                _ => plain(What::Reply)(block),
             });
-            said.chain(done).collect()
+            let of = |exchange: &'u Exchange<'b>, what: What| {
+                move |block: &'u Block<'b>| Part { block, what, tool: Some(&*exchange.tool) }
+            };
+            let calls = exchanges.iter().flat_map(|e| e.call.iter().map(of(e, What::Call)));
+            let results = exchanges.iter().flat_map(|e| e.results.iter().map(of(e, What::Result)));
+            said.chain(calls).chain(results).collect()
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn climb(
                 if draft.total <= target.min(drop_oldest) {
                     break;
                 }
-                draft.drop_unit(unit);
+                draft.take_out(unit);
             }
         });
     }
@@ -50,7 +50,7 @@ pub(super) fn climb(
         rung(Step::Restart, draft, &mut |draft| {
             for unit in units.clone() {
                 if draft.total > target.min(drop_oldest) && !pinned.contains(&unit) {
-                    draft.drop_unit(unit);
+                    draft.take_out(unit);
                 }
             }
         });
@@ -65,10 +65,9 @@ fn digest_every(
     protected: &dyn Fn(usize) -> bool,
 ) {
     for unit in units.filter(|unit| !protected(*unit)) {
-        for at in draft.survey.results(unit) {
-            let Some(block) = draft.survey.block(at) else { continue };
-            let before = draft.survey.meter.block(known, block);
-            draft.shrink(at, Length::Line, before);
+        for result in draft.survey.results(unit) {
+            let before = draft.survey.meter.block(known, result.block);
+            draft.shrink(result, Length::Line, before);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::Keep;
 use crate::{Dialect, Tokens};
 
 /// The account of one compaction, or of why there was none.
@@ -9,6 +10,8 @@ use crate::{Dialect, Tokens};
 pub struct Report {
     /// How the body is written.
     pub dialect: Dialect,
+    /// Whether its shape leaves no doubt of that.
+    pub dialect_sure: bool,
     /// What compacted.
     pub engine: String,
     /// Why it did, or did not, in words.
@@ -25,12 +28,22 @@ pub struct Report {
     pub units: UnitsReport,
     /// The blocks that changed.
     pub blocks: Vec<BlockReport>,
+    /// What became of the facts in them.
+    pub evidence: EvidenceReport,
+    /// The summary that stands in place of what was folded, where one does.
+    pub checkpoint: Option<CheckpointReport>,
     /// What set it off.
     pub trigger: Trigger,
+    /// The topic that was to be kept first.
+    pub focus: Option<String>,
     /// The share that was saved.
     pub ratio: f64,
     /// How many messages went without anything in their place but a count.
     pub unsummarized: usize,
+    /// What the change costs, and what it saves.
+    pub cost: CostReport,
+    /// How the session's compactions are going.
+    pub state: StateReport,
     /// What the engine measured to decide; for the sacred zone, how its recent part was sized.
     pub zone: Option<ZoneReport>,
     /// What was done because the request was still too large, in order.
@@ -93,6 +106,97 @@ pub struct BlockReport {
     pub fate: Fate,
     /// Before and after.
     pub tokens: [Tokens; 2],
+    /// Which decision changed it, in words that can follow a colon.
+    pub why: String,
+}
+
+/// What became of the facts that stood in the blocks that changed. What was left alone is all there and is not counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct EvidenceReport {
+    /// All of them; the other three add up to it.
+    pub found: usize,
+    /// Still in the request.
+    pub kept: usize,
+    /// In an original that can be fetched by its handle.
+    pub recallable: usize,
+    /// Gone.
+    pub lost: usize,
+}
+
+impl EvidenceReport {
+    /// Enters a block that held so many facts, of which so many stand in what replaces it.
+    pub(super) fn enter(&mut self, found: usize, kept: usize, keep: &Keep) {
+        let gone = found.saturating_sub(kept);
+        self.found += found;
+        self.kept += found - gone;
+        match keep {
+            Keep::Nothing => self.lost += gone,
+            Keep::Originals(_) => self.recallable += gone,
+        }
+    }
+}
+
+/// The summary in place of what was folded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct CheckpointReport {
+    /// Who wrote it.
+    pub by: WrittenBy,
+    /// Its size.
+    pub tokens: Tokens,
+    /// How many of its sections say something.
+    pub sections: usize,
+}
+
+/// Who wrote a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WrittenBy {
+    /// Our own code, from the evidence.
+    Code,
+    /// A model.
+    Model,
+    /// Nobody: a fixed text says how much is missing.
+    Fallback,
+}
+
+/// What a change costs once, and what it saves from then on. Money is absent where no prices are known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct CostReport {
+    /// Tokens after the first change, which the provider has to read anew.
+    pub cold_tokens: Tokens,
+    /// What reading them anew costs more than reading them from the cache.
+    pub usd: Option<f64>,
+    /// What each later turn costs less.
+    pub usd_saved_per_turn: Option<f64>,
+}
+
+/// How the compactions of a session are going. One that stands alone has nothing before it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct StateReport {
+    /// Whether a fixed text had to stand in for a checkpoint.
+    pub fallback_used: bool,
+    /// Why the last attempt at a model's summary failed.
+    pub last_error: Option<String>,
+    /// The auxiliary model that failed.
+    pub auxiliary_failed: Option<String>,
+    /// How many compactions in a row saved under a tenth, this one included.
+    pub ineffective_in_a_row: u32,
+    /// Until when automatic compaction rests.
+    pub paused_until: Option<String>,
+    /// For how long no summarizer is asked.
+    pub cooldown_seconds: u64,
+}
+
+/// A compaction that saves a smaller share than this did not do its work.
+const EFFECTIVE: f64 = 0.10;
+
+impl StateReport {
+    /// The state after a compaction that saved this share, where this many in a row before it had saved too little.
+    #[must_use]
+    pub fn after(ineffective_before: u32, ratio: f64) -> Self {
+        let ineffective_in_a_row = if ratio < EFFECTIVE { ineffective_before + 1 } else { 0 };
+        Self { ineffective_in_a_row, ..Self::default() }
+    }
 }
 
 /// What a block was.
@@ -119,6 +223,8 @@ pub enum What {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
+    /// Taken out of its place, and quoted whole in the checkpoint.
+    Kept,
     /// Shortened where it stands.
     Digested,
     /// Gone, but kept elsewhere under its handle.

@@ -10,13 +10,18 @@
 use std::collections::HashSet;
 
 use super::draft::{Draft, Length};
-use super::report::ZoneReport;
+use super::report::{Restart, Rung, Step, ZoneReport};
+use super::settle::{Settled, ends_in_bound_loop, unchanged};
 use super::survey::Survey;
-use crate::Tokens;
+use super::{Plan, Wish, ladder};
 use crate::facts::{FactKind, Facts};
 use crate::known::Known;
+use crate::ledger::Placed;
+use crate::meter::Meter;
 use crate::policy::{Policy, SacredBudget};
-use crate::transcript::{Exchange, Speaker, UnitKind};
+use crate::seat::gone_messages;
+use crate::transcript::{CHECKPOINT_OPENING, Exchange, Speaker, Transcript, UnitKind};
+use crate::{Refused, Tokens};
 
 /// How many of the newest steps say what the session is like.
 const RECENT_STEPS: usize = 12;
@@ -26,6 +31,101 @@ const BUSY_TURN: f64 = 20.0;
 const LOOKED_AT: usize = 64 * 1024;
 /// Values shorter than this are in every text by chance.
 const SHORTEST_VALUE: usize = 5;
+
+/// Plans a compaction of tool outputs alone: the `sacred-zone` engine, and the ladder if that is not enough.
+pub fn sacred_zone(
+    policy: &Policy,
+    wish: &Wish,
+    known: &mut Known,
+    transcript: &Transcript<'_>,
+) -> Result<Plan, Refused> {
+    let mut survey = Survey::new(Meter::of(&policy.model), known, transcript);
+    survey.about.extend(wish.focus.clone());
+    let mut draft = Draft::new(&survey, &wish.keep);
+    let trigger = Tokens(policy.sacred.trigger as u64);
+    let now = survey.share_of(policy.window);
+    let target = wish.to_tokens.unwrap_or(Tokens(policy.sacred.target as u64));
+    let mut settled = Settled {
+        engine: "sacred-zone",
+        policy,
+        wish,
+        reason: String::new(),
+        target,
+        floor: ladder::floor(&survey),
+        in_loop: policy.model.facts.thinking_bound && ends_in_bound_loop(transcript),
+        zone: None,
+        ladder: Vec::new(),
+        restart: None,
+        placed: None,
+        checkpoint: None,
+    };
+    let leave = |draft: &Draft<'_, '_, '_>, settled: Settled<'_>, reason: String| {
+        Ok(Plan::Leave(unchanged(draft, &Settled { reason, ..settled })))
+    };
+    if survey.total < trigger && !wish.force && wish.to_tokens.is_none() {
+        return leave(&draft, settled, format!("below the trigger of {trigger}: {now}"));
+    }
+    if let Some(wanted) = wish.to_tokens.filter(|wanted| survey.total <= *wanted && !wish.force) {
+        return leave(&draft, settled, format!("already at or under the {wanted} tokens asked for: {now}"));
+    }
+    let overflows = survey.total > Tokens(policy.drop_oldest as u64);
+    if settled.in_loop && !overflows {
+        let reason =
+            "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
+        return leave(&draft, settled, reason.to_owned());
+    }
+    let zone = zone(policy, &survey);
+    settled.zone = Some(zone);
+    let forced_below = wish.force && survey.total <= target;
+    let shrink_to = if forced_below { Tokens::ZERO } else { target };
+    shrink(policy, &mut draft, known, shrink_to, &zone);
+    let protected = protected(&survey, zone.recent);
+    settled.ladder = ladder::climb(policy, &mut draft, known, target, &protected);
+    if draft.changed.is_empty() && draft.gone.is_empty() {
+        let floor = settled.floor;
+        let reason = format!(
+            "nothing to shrink: no output outside the protected zone is large enough (the floor is {floor} tokens)"
+        );
+        return leave(&draft, settled, reason);
+    }
+    settled.reason = if survey.total < trigger {
+        format!("asked for at {now}")
+    } else {
+        format!("{now} reach the trigger of {trigger}")
+    };
+    mark_what_is_gone(&mut settled, &draft);
+    let left =
+        Settled { ladder: Vec::new(), reason: String::new(), placed: None, restart: None, ..settled.clone() };
+    if let Some(outcome) = settled.outcome(known, &draft)? {
+        return Ok(Plan::Ready(outcome));
+    }
+    let reason = "what could be removed is smaller than what would stand in its place";
+    leave(&draft, left, reason.to_owned())
+}
+
+/// Says where units went without a summary, and how many messages with them.
+fn mark_what_is_gone(settled: &mut Settled<'_>, draft: &Draft<'_, '_, '_>) {
+    let Some(first) = draft.gone.first() else { return };
+    let messages = gone_messages(draft.survey.transcript, &draft.gone).iter().filter(|gone| **gone).count();
+    let restarted = settled.ladder.iter().any(|rung: &Rung| rung.step == Step::Restart);
+    let parent = settled.wish.session.clone();
+    settled.restart = restarted.then_some(Restart { parent, archived_messages: messages });
+    settled.placed = Some(Placed { before: *first, text: marker(messages, settled.restart.as_ref()) });
+}
+
+/// What stands in the place of messages that went without a summary.
+pub(super) fn marker(messages: usize, restart: Option<&Restart>) -> String {
+    let from = match restart.map(|restart| restart.parent.as_deref()) {
+        Some(Some(session)) => format!(" of session {session}, which is archived,"),
+        Some(None) => " of the session before, which is archived,".to_owned(),
+        None => String::new(),
+    };
+    let (noun, verb) = if messages == 1 { ("message", "was") } else { ("messages", "were") };
+    format!(
+        "{CHECKPOINT_OPENING}: {messages} earlier {noun}{from} {verb} removed from here on without a summary, because the context \
+         window was full. For reference only; go on from the recent messages below.]"
+    )
+}
 
 /// Shrinks results in the draft until the target is reached or none is left.
 pub(super) fn shrink(
@@ -40,15 +140,15 @@ pub(super) fn shrink(
     let units = (0..draft.survey.units.len()).filter(|unit| !protected(*unit));
     let results = units.flat_map(|unit| draft.survey.results(unit));
     let mut candidates: Vec<_> = results
-        .filter_map(|at| Some((draft.survey.meter.block(known, draft.survey.block(at)?), at)))
+        .map(|result| (draft.survey.meter.block(known, result.block), result))
         .filter(|(tokens, _)| *tokens > Tokens(budget.min as u64))
         .collect();
-    candidates.sort_by_key(|(tokens, at)| (std::cmp::Reverse(*tokens), *at));
-    for (tokens, at) in candidates {
+    candidates.sort_by_key(|(tokens, result)| (std::cmp::Reverse(*tokens), result.at));
+    for (tokens, result) in candidates {
         if draft.total <= target {
             break;
         }
-        draft.shrink(at, Length::Budget(digest_budget(budget, tokens)), tokens);
+        draft.shrink(result, Length::Budget(digest_budget(budget, tokens)), tokens);
     }
 }
 

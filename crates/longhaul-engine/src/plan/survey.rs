@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::Tokens;
-use crate::known::Known;
+use crate::known::{ContentKey, Known};
 use crate::meter::Meter;
+use crate::passes::BlockAt;
 use crate::transcript::{
-    Block, BlockKind, ElementId, Exchange, Form, Speaker, Status, Transcript, Unit, UnitKind,
+    Block, BlockKind, ElementId, Exchange, Form, Place, Speaker, Status, Transcript, Unit, UnitKind,
 };
+use crate::values::{self, Lines};
 use crate::wire::{self, Role};
 
 /// A transcript with the tokens of each unit.
@@ -26,8 +29,13 @@ pub(super) struct Survey<'t, 'b> {
 /// How much of a prompt or reply says what it is about.
 pub(super) const FOCUS_BYTES: usize = 2_000;
 
-/// A result inside a transcript: unit, exchange, block.
-pub(super) type ResultAt = (usize, usize, usize);
+/// A result inside a transcript.
+#[derive(Clone, Copy)]
+pub(super) struct ResultAt<'t, 'b> {
+    pub(super) at: BlockAt,
+    pub(super) exchange: &'t Exchange<'b>,
+    pub(super) block: &'t Block<'b>,
+}
 
 impl<'t, 'b> Survey<'t, 'b> {
     pub(super) fn new(meter: Meter, known: &mut Known, transcript: &'t Transcript<'b>) -> Self {
@@ -41,27 +49,48 @@ impl<'t, 'b> Survey<'t, 'b> {
         survey
     }
 
-    pub(super) fn exchange(&self, (unit, exchange, _): ResultAt) -> Option<&'t Exchange<'b>> {
-        match &self.transcript.units[unit].kind {
-            UnitKind::Step { exchanges, .. } => exchanges.get(exchange),
-            _ => None,
-        }
+    /// The size of the request in words, beside the window.
+    pub(super) fn share_of(&self, window: usize) -> String {
+        let share = 100.0 * self.total.number() as f64 / window.max(1) as f64;
+        format!("{} tokens ({share:.0} % of the window)", self.total)
     }
 
-    pub(super) fn block(&self, at: ResultAt) -> Option<&'t Block<'b>> {
-        self.exchange(at)?.results.get(at.2)
+    /// The lines of a block's [readable](crate::values::readable) text.
+    pub(super) fn lines(&self, known: &mut Known, block: &Block<'b>) -> Arc<Lines> {
+        let Some(text) = block.text else { return Arc::default() };
+        let key = ContentKey::of(text.form as u8, block.body[text.at.range()].as_bytes());
+        known.lines(key, || values::readable(block))
     }
 
     /// The results with words in a unit that may be replaced.
-    pub(super) fn results(&self, unit: usize) -> Vec<ResultAt> {
-        let UnitKind::Step { exchanges, .. } = &self.transcript.units[unit].kind else { return Vec::new() };
-        let blocks = exchanges.iter().enumerate().flat_map(|(exchange, e)| {
-            e.results.iter().enumerate().map(move |(at, block)| ((unit, exchange, at), block))
+    pub(super) fn results(&self, unit: usize) -> Vec<ResultAt<'t, 'b>> {
+        let UnitKind::Step { reply, exchanges } = &self.transcript.units[unit].kind else {
+            return Vec::new();
+        };
+        let first = reply.len() + exchanges.iter().filter(|e| e.call.is_some()).count();
+        let blocks =
+            exchanges.iter().flat_map(|exchange| exchange.results.iter().map(move |b| (exchange, b)));
+        let placed = blocks.enumerate().map(|(index, (exchange, block))| {
+            let at = BlockAt { unit, block: first + index };
+            ResultAt { at, exchange, block }
         });
         let editable = |block: &Block<'_>| {
             block.kind == BlockKind::Text && block.text.is_some_and(|text| text.form == Form::String)
         };
-        blocks.filter(|(_, block)| editable(block)).map(|(at, _)| at).collect()
+        placed.filter(|result| editable(result.block)).collect()
+    }
+
+    /// The message that holds a block of a unit.
+    pub(super) fn message_of(&self, unit: usize, block: &Block<'b>) -> usize {
+        let transcript = self.transcript;
+        let holding = match block.place {
+            Place::Element(id) => Some(id),
+            Place::Field { of, .. } => {
+                let owns = &transcript.units[unit].owns;
+                owns.iter().find(|id| transcript.span_of(**id).contains(of)).or(owns.first()).copied()
+            }
+        };
+        holding.and_then(|id| transcript.message_of(id)).unwrap_or(0)
     }
 
     /// The newest thing that a person said.
@@ -99,17 +128,29 @@ impl<'t, 'b> Survey<'t, 'b> {
         units.map(|(at, _)| at).collect()
     }
 
-    /// The units that stay whatever happens: what a person said first and last, the newest message under the user's name, the
-    /// newest checkpoint, and the last unit, with the last that is understood.
-    pub(super) fn pinned(&self) -> BTreeSet<usize> {
-        let units = &self.transcript.units;
-        let checkpoint = units.iter().rposition(|unit| matches!(unit.kind, UnitKind::Checkpoint(_)));
-        let by_user = |unit: &Unit<'_>| matches!(unit.kind, UnitKind::Prompt { by: Speaker::User, .. });
-        let first = units.iter().position(|unit| by_user(unit) && says_something(unit));
+    /// The units that stay whatever happens: what a person said last, the newest message under the user's name, and the last
+    /// unit, with the last that is understood.
+    pub(super) fn must_stay(&self) -> BTreeSet<usize> {
         let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
         let last = [self.units.len().checked_sub(1), self.transcript.units.iter().rposition(understood)];
-        let said = self.newest_message().into_iter().chain(self.newest_prompt()).chain(first);
-        said.chain(checkpoint).chain(last.into_iter().flatten()).collect()
+        let said = self.newest_message().into_iter().chain(self.newest_prompt());
+        said.chain(last.into_iter().flatten()).collect()
+    }
+
+    /// The first thing that a person said.
+    pub(super) fn first_prompt(&self) -> Option<usize> {
+        let by_user = |unit: &Unit<'_>| matches!(unit.kind, UnitKind::Prompt { by: Speaker::User, .. });
+        self.transcript.units.iter().position(|unit| by_user(unit) && says_something(unit))
+    }
+
+    /// The newest checkpoint.
+    pub(super) fn checkpoint(&self) -> Option<usize> {
+        self.transcript.units.iter().rposition(|unit| matches!(unit.kind, UnitKind::Checkpoint(_)))
+    }
+
+    /// What must stay, what was said first, and the newest checkpoint: the engine that makes no checkpoint keeps all three.
+    pub(super) fn pinned(&self) -> BTreeSet<usize> {
+        self.must_stay().into_iter().chain(self.first_prompt()).chain(self.checkpoint()).collect()
     }
 
     /// The first exchange: the first prompt, what comes with it, and the step that answers it.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::known::Known;
-use longhaul_engine::plan::{self, Fate, Keep, Outcome, Plan, Report, Step, Trigger, Wish};
+use longhaul_engine::plan::{Fate, Keep, Outcome, Plan, Report, Step, Trigger, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::SessionKey;
 use serde::Serialize;
@@ -16,6 +16,7 @@ use super::stats::Row;
 use crate::body::{self, Body};
 use crate::cli::CompressArgs;
 use crate::config::{Environment, Settings};
+use crate::engine;
 use crate::failure::Failure;
 use crate::originals::{self, Secrets};
 use crate::output;
@@ -23,6 +24,7 @@ use crate::output;
 /// The report, with what only the caller knows.
 #[derive(Serialize)]
 struct Answer<'r> {
+    body: &'r str,
     #[serde(flatten)]
     report: &'r Report,
     elapsed_ms: f64,
@@ -42,23 +44,17 @@ pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<(), 
     let settings =
         Settings::load(args.config.config.as_deref(), environment, args.policy.flags(&model.name))?;
     let (policy, _) = Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;
-    let is_default = policy.engine == "compressor" && args.policy.engine.is_none();
-    if policy.engine != "sacred-zone" && !is_default {
-        let engine = &policy.engine;
-        return Err(Failure::Wrong(format!(
-            "the engine `{engine}` is not in this version; use --engine sacred-zone"
-        )));
-    }
     let kept = args.originals.as_ref().map(|file| (file, Secrets::Out));
     let kept = kept.or(args.originals_raw.as_ref().map(|file| (file, Secrets::AsTheyWere)));
     let wish = Wish {
         trigger: Trigger::Manual,
         force: args.force,
         to_tokens: args.to_tokens.map(Tokens),
+        focus: args.focus.clone(),
         keep: if kept.is_some() { Keep::Originals(document_key(&body.text)) } else { Keep::Nothing },
         session: None,
     };
-    let plan = plan::sacred_zone(&policy, &wish, &mut Known::default(), &transcript).map_err(|refused| {
+    let plan = engine::plan(&policy, &wish, &mut Known::default(), &transcript).map_err(|refused| {
         Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
     })?;
     let (mut report, outcome) = match plan {
@@ -66,15 +62,11 @@ pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<(), 
         Plan::Ready(outcome) => (outcome.report.clone(), Some(outcome)),
     };
     report.notes.extend(body::note_lines(&transcript, &notes));
-    if is_default {
-        report
-            .notes
-            .push("the compressor is not in this version; the sacred-zone engine was used".to_owned());
-    }
     if model.is_assumed("window") && args.policy.context_length.is_none() {
         report.notes.push(format!("the window of {} is assumed to be {} tokens", model.name, policy.window));
     }
-    let answer = Answer { report: &report, elapsed_ms: start.elapsed().as_secs_f64() * 1_000.0 };
+    let answer =
+        Answer { body: &body.shown, report: &report, elapsed_ms: start.elapsed().as_secs_f64() * 1_000.0 };
     if !args.quiet {
         say(&report, &policy);
     }

@@ -28,6 +28,7 @@ pub(crate) fn run(args: &DigestArgs) -> Result<(), Failure> {
         tool: args.tool.as_deref(),
         arguments: args.arguments.as_deref(),
         kind: args.kind.as_deref().and_then(Kind::named),
+        failed: None,
         focus: &focus,
         handle: None,
     };

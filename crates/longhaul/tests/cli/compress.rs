@@ -90,6 +90,12 @@ fn the_report_keeps_to_its_schema_and_is_the_same_each_time() {
     assert!(
         first["blocks"].as_array().unwrap().iter().all(|b| b["fate"] == "digested" && b["handle"].is_null())
     );
+    let evidence = |key: &str| first["evidence"][key].as_u64().unwrap();
+    assert!(evidence("found") > 0 && evidence("recallable") == 0, "nothing was kept aside");
+    assert_eq!(evidence("found"), evidence("kept") + evidence("lost"));
+    assert!(first["checkpoint"].is_null() && first["cost"]["usd"].is_null());
+    let cold = first["tokens"]["after"].as_u64().unwrap() - first["tokens"]["warm"].as_u64().unwrap();
+    assert_eq!(first["cost"]["cold_tokens"], cold);
     let leave = read(compress_in(&folder, "400000", &["--json", "--preview"]));
     assert_eq!((&leave["changed"], &leave["ratio"]), (&json!(false), &json!(0.0)));
     assert!(leave["reason"].as_str().unwrap().starts_with("below the trigger"));
@@ -155,9 +161,6 @@ fn a_log_is_kept_and_summed() {
 fn wrong_calls_are_one_line() {
     let folder = Folder::new("compress-wrong");
     assert!(compress(&folder, &["--json"]).refused().contains("-o"));
-    folder.file("session.json", session());
-    let other = longhaul(&folder, &["compress", "session.json", "--engine", "lossless"], &[]);
-    assert!(other.refused().contains("--engine sacred-zone"), "{}", other.err);
     let shared: [&[&str]; 4] = [
         &["-o", "x", "--originals", "x"],
         &["-o", "x", "--report", "./x"],
@@ -180,6 +183,9 @@ fn the_result_may_replace_the_body_and_without_an_engine_there_is_one() {
     let run = longhaul(&folder, &call, &[]);
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.err.contains("the sacred-zone engine was used"), "{}", run.err);
+    let unknown = longhaul(&folder, &["compress", "session.json", "--engine", "lossles", "--preview"], &[]);
+    assert_eq!(unknown.code, 0, "a name found nowhere is no reason to leave a session without compaction");
+    assert!(unknown.err.contains("no engine is called lossles"), "{}", unknown.err);
     let after = std::fs::read_to_string(folder.0.join("session.json")).unwrap();
     assert!(after.len() < session().len() && after.contains("And now?"));
     let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|e| e.unwrap().file_name()).collect();

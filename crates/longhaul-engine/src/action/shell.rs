@@ -1,0 +1,426 @@
+//! The files that a shell script plainly names: read, written, moved or taken away by the everyday commands.
+//!
+//! Only what is certain from the words counts. A path with a variable, a pattern or a substitution in it names no file, and a
+//! command that is not in the list touches none.
+
+use super::{Touch, Touched, patch};
+
+/// What a script does to files.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Script {
+    pub(super) files: Vec<Touch>,
+    /// The one file whose text the script prints, and which lines of it, where it prints nothing else.
+    pub(super) shows: Option<(String, Option<(usize, usize)>)>,
+}
+
+/// A word of a command. What is quoted keeps its patterns from the shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Word {
+    text: String,
+    /// Whether the shell would put something else in its place.
+    expands: bool,
+}
+
+/// One command: its words, the files that its output goes to, and the text given to it in place of a file.
+#[derive(Debug, Default)]
+struct Command {
+    words: Vec<Word>,
+    writes: Vec<(Word, Touched)>,
+    document: String,
+    /// Whether its output goes into the next command.
+    piped: bool,
+}
+
+/// The lines that a command prints of what it reads.
+type Lines = Option<(usize, usize)>;
+
+/// Reads a script.
+pub(super) fn read(script: &str) -> Script {
+    let mut directory = String::new();
+    let mut found = Script::default();
+    let mut shown = Vec::new();
+    let commands = Lexer { rest: script, ..Lexer::default() }.commands();
+    let mut from_pipe = false;
+    for command in &commands {
+        let name = command.name();
+        if name == "cd" {
+            let folder = command.operands().next().map(|word| word.text.clone()).unwrap_or_default();
+            directory = joined(&directory, &folder);
+            continue;
+        }
+        for touch in command.touches() {
+            let path = joined(&directory, &touch.path);
+            if !found.files.iter().any(|known| known.path == path && known.how == touch.how) {
+                found.files.push(Touch { path, ..touch });
+            }
+        }
+        shown.push(
+            command
+                .prints(from_pipe)
+                .map(|(path, lines)| (path.map(|path| joined(&directory, &path)), lines)),
+        );
+        from_pipe = command.piped;
+    }
+    found.shows = match shown.as_slice() {
+        [Some((Some(path), lines))] => Some((path.clone(), *lines)),
+        [Some((Some(path), None)), Some((None, lines))]
+            if commands.iter().filter(|c| c.piped).count() == 1 =>
+        {
+            Some((path.clone(), *lines))
+        }
+        _ => None,
+    };
+    found
+}
+
+/// A path as seen from where the script started.
+fn joined(directory: &str, path: &str) -> String {
+    let path = path.strip_prefix("./").unwrap_or(path);
+    if directory.is_empty() || path.starts_with(['/', '~']) {
+        return path.to_owned();
+    }
+    format!("{}/{path}", directory.trim_end_matches('/'))
+}
+
+impl Command {
+    /// Its name, without the words that only change how it is run.
+    fn name(&self) -> &str {
+        self.words.get(self.start()).map_or("", |word| word.text.rsplit('/').next().unwrap_or_default())
+    }
+
+    fn start(&self) -> usize {
+        let is_before = |word: &Word| {
+            let assigns = word.text.split_once('=').is_some_and(|(name, _)| {
+                !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            });
+            assigns
+                || matches!(
+                    word.text.as_str(),
+                    "sudo" | "time" | "nohup" | "env" | "command" | "then" | "do" | "else"
+                )
+        };
+        self.words.iter().take_while(|word| is_before(word)).count()
+    }
+
+    fn arguments(&self) -> &[Word] {
+        self.words.get(self.start() + 1..).unwrap_or_default()
+    }
+
+    fn option(&self, name: &str) -> bool {
+        self.arguments().iter().any(|word| word.text == name)
+    }
+
+    /// Its arguments that are no options.
+    fn operands(&self) -> impl Iterator<Item = &Word> {
+        let mut only_operands = false;
+        self.arguments().iter().filter(move |word| {
+            let is_option = !only_operands && word.text.starts_with('-') && word.text.len() > 1;
+            only_operands |= word.text == "--";
+            !is_option
+        })
+    }
+
+    fn touches(&self) -> Vec<Touch> {
+        let operands: Vec<&Word> = self.operands().collect();
+        let each = |words: &[&Word], how: Touched| {
+            words.iter().filter_map(|word| word.touch(how)).collect::<Vec<_>>()
+        };
+        let mut touches = match (self.name(), operands.as_slice()) {
+            ("cat" | "nl" | "bat" | "less" | "more" | "head" | "tail" | "wc", _) => {
+                each(&self.read_files(), Touched::Read)
+            }
+            ("sed", _)
+                if self
+                    .arguments()
+                    .iter()
+                    .any(|word| word.text.starts_with("-i") || word.text == "--in-place") =>
+            {
+                each(&self.read_files(), Touched::Edited)
+            }
+            ("sed", _) => each(&self.read_files(), Touched::Read),
+            ("tee", files) if self.option("-a") => each(files, Touched::Edited),
+            ("tee" | "touch", files) => each(files, Touched::Created),
+            ("rm" | "unlink", files) => each(files, Touched::Deleted),
+            ("mv", [from, to]) => moved(from, to, Touched::Deleted),
+            ("cp", [from, to]) => moved(from, to, Touched::Read),
+            ("git", [what, rest @ ..]) => match what.text.as_str() {
+                "checkout" => {
+                    let after = self.arguments().iter().skip_while(|word| word.text != "--").skip(1);
+                    each(&after.collect::<Vec<_>>(), Touched::Edited)
+                }
+                "restore" => each(rest, Touched::Edited),
+                "rm" => each(rest, Touched::Deleted),
+                "mv" => match rest {
+                    [from, to] => moved(from, to, Touched::Deleted),
+                    _ => Vec::new(),
+                },
+                "apply" => patch::touches(&self.document),
+                _ => Vec::new(),
+            },
+            ("apply_patch", [patch]) => patch::touches(&patch.text),
+            ("apply_patch" | "applypatch" | "patch", _) => patch::touches(&self.document),
+            _ => Vec::new(),
+        };
+        touches.extend(self.writes.iter().filter_map(|(word, how)| word.touch(*how)));
+        touches
+    }
+
+    /// The files that a command of this kind reads: its operands, without the script or number that comes first.
+    fn read_files(&self) -> Vec<&Word> {
+        let arguments = self.arguments();
+        let mut files = Vec::new();
+        let mut scripts = usize::from(self.name() == "sed");
+        let mut at = 0;
+        while at < arguments.len() {
+            let word = &arguments[at];
+            match (self.name(), word.text.as_str()) {
+                ("head" | "tail", "-n" | "-c" | "--lines" | "--bytes") | ("nl", "-w" | "-s" | "-v") => {
+                    at += 1
+                }
+                ("sed", "-e" | "-f" | "--expression") => {
+                    at += 1;
+                    scripts = 0;
+                }
+                (_, option) if option.starts_with('-') && option.len() > 1 => {}
+                _ if scripts > 0 => scripts -= 1,
+                _ => files.push(word),
+            }
+            at += 1;
+        }
+        files
+    }
+
+    /// What it prints, where that is lines of one file, or of what is piped in (no path).
+    fn prints(&self, from_pipe: bool) -> Option<(Option<String>, Lines)> {
+        if !self.writes.is_empty() || !self.document.is_empty() {
+            return None;
+        }
+        let files = self.read_files();
+        let path = match files.as_slice() {
+            [] if from_pipe => None,
+            [file] if !from_pipe => Some(file.touch(Touched::Read)?.path),
+            _ => return None,
+        };
+        let arguments = self.arguments();
+        let lines = match self.name() {
+            "cat" | "nl" | "bat" | "less" | "more" => None,
+            "head" => Some((1, head_count(arguments)?)),
+            "sed" if self.option("-n") => Some(sed_range(arguments)?),
+            _ => return None,
+        };
+        Some((path, lines))
+    }
+}
+
+impl Word {
+    fn touch(&self, how: Touched) -> Option<Touch> {
+        let nowhere =
+            self.expands || self.text.is_empty() || self.text.starts_with("/dev/") || self.text == "-";
+        (!nowhere).then(|| Touch { path: self.text.strip_prefix("./").unwrap_or(&self.text).to_owned(), how })
+    }
+}
+
+/// A file that got another name; into a folder it keeps its own.
+fn moved(from: &Word, to: &Word, how: Touched) -> Vec<Touch> {
+    let name = from.text.rsplit('/').next().unwrap_or_default();
+    let folder = to.text.ends_with('/') || to.text == ".";
+    let target = if folder { format!("{}/{name}", to.text.trim_end_matches('/')) } else { to.text.clone() };
+    let target = Word { text: target, expands: to.expands || folder && from.expands };
+    from.touch(how).into_iter().chain(target.touch(Touched::Created)).collect()
+}
+
+/// `head`, `head -20`, `head -n 20`, `head -n20`; nothing for counts of bytes.
+fn head_count(arguments: &[Word]) -> Option<usize> {
+    let mut options = arguments.iter().map(|word| word.text.as_str());
+    let Some(option) = options.find(|word| word.starts_with('-') && word.len() > 1) else { return Some(10) };
+    let number = match option {
+        "-n" | "--lines" => options.next()?,
+        _ => option.trim_start_matches("--lines=").trim_start_matches('-').trim_start_matches('n'),
+    };
+    number.parse().ok()
+}
+
+/// `10,20p`, `7p`, `10,$p`.
+fn sed_range(arguments: &[Word]) -> Option<(usize, usize)> {
+    let script = arguments.iter().map(|word| word.text.as_str()).find(|word| !word.starts_with('-'))?;
+    let range = script.trim().strip_suffix('p')?;
+    let (from, to) = range.split_once(',').unwrap_or((range, range));
+    let from = from.trim().parse().ok()?;
+    let to = if to.trim() == "$" { usize::MAX } else { to.trim().parse().ok()? };
+    Some((from, to))
+}
+
+/// Cuts a script into commands.
+#[derive(Default)]
+struct Lexer<'a> {
+    rest: &'a str,
+    commands: Vec<Command>,
+    command: Command,
+    word: Option<Word>,
+    /// Where the word being read goes, if not to the command.
+    redirect: Option<Redirect>,
+    /// The documents that begin on the next line: which command each is for, and the line that ends it.
+    awaited: Vec<(usize, String)>,
+}
+
+#[derive(Clone, Copy)]
+enum Redirect {
+    Write(Touched),
+    Document,
+    Elsewhere,
+}
+
+impl Lexer<'_> {
+    fn commands(mut self) -> Vec<Command> {
+        while let Some(next) = self.rest.chars().next() {
+            self.rest = &self.rest[next.len_utf8()..];
+            match next {
+                ' ' | '\t' => self.end_word(),
+                '\n' => {
+                    self.end_word();
+                    self.end_command();
+                    self.documents();
+                }
+                ';' | '&' | '(' | ')' => {
+                    // `2>&1` is one redirection, `&>` another.
+                    if next == '&' && (self.redirect.is_some() || self.rest.starts_with('>')) {
+                        continue;
+                    }
+                    self.end_word();
+                    self.end_command();
+                }
+                '|' => {
+                    self.end_word();
+                    self.command.piped = !self.rest.starts_with('|');
+                    self.rest = self.rest.trim_start_matches('|');
+                    self.end_command();
+                }
+                '>' | '<' => self.redirection(next),
+                '#' if self.word.is_none() => {
+                    self.rest = self.rest.find('\n').map_or("", |end| &self.rest[end..]);
+                }
+                '\\' => {
+                    let escaped = self.rest.chars().next();
+                    self.rest = &self.rest[escaped.map_or(0, char::len_utf8)..];
+                    if let Some(escaped) = escaped.filter(|escaped| *escaped != '\n') {
+                        self.push(escaped);
+                    }
+                }
+                '\'' => {
+                    let end = self.rest.find('\'').unwrap_or(self.rest.len());
+                    let quoted = &self.rest[..end];
+                    self.open_word().text.push_str(quoted);
+                    self.rest = self.rest.get(end + 1..).unwrap_or_default();
+                }
+                '"' => self.quoted(),
+                '$' | '*' | '?' | '`' | '{' | '[' => {
+                    self.open_word().expands = true;
+                    self.push(next);
+                }
+                other => self.push(other),
+            }
+        }
+        self.end_word();
+        self.end_command();
+        self.commands
+    }
+
+    fn open_word(&mut self) -> &mut Word {
+        self.word.get_or_insert(Word { text: String::new(), expands: false })
+    }
+
+    fn push(&mut self, character: char) {
+        self.open_word().text.push(character);
+    }
+
+    fn quoted(&mut self) {
+        let mut characters = self.rest.char_indices();
+        self.open_word();
+        while let Some((at, character)) = characters.next() {
+            match character {
+                '"' => {
+                    self.rest = &self.rest[at + 1..];
+                    return;
+                }
+                '\\' => {
+                    let escaped = characters.next().map_or('\\', |(_, escaped)| escaped);
+                    if let Some(word) = &mut self.word {
+                        word.text.push(escaped);
+                    }
+                }
+                other => {
+                    if let Some(word) = &mut self.word {
+                        word.expands |= matches!(other, '$' | '`');
+                        word.text.push(other);
+                    }
+                }
+            }
+        }
+        self.rest = "";
+    }
+
+    fn redirection(&mut self, sign: char) {
+        // The number before it says which stream; only the output itself is a file that is written.
+        let stream = self.word.take_if(|word| matches!(word.text.as_str(), "0" | "1" | "2"));
+        self.end_word();
+        let doubled = self.rest.starts_with(sign);
+        self.rest = self.rest.strip_prefix(sign).unwrap_or(self.rest);
+        self.redirect = Some(match (sign, doubled) {
+            ('<', true) if self.rest.starts_with('<') => {
+                self.rest = &self.rest[1..];
+                Redirect::Elsewhere
+            }
+            ('<', true) => {
+                self.rest = self.rest.strip_prefix('-').unwrap_or(self.rest);
+                Redirect::Document
+            }
+            ('<', false) => Redirect::Elsewhere,
+            _ if stream.is_some_and(|stream| stream.text != "1") => Redirect::Elsewhere,
+            (_, true) => Redirect::Write(Touched::Edited),
+            (_, false) => Redirect::Write(Touched::Created),
+        });
+    }
+
+    fn end_word(&mut self) {
+        let Some(word) = self.word.take() else { return };
+        match self.redirect.take() {
+            None => self.command.words.push(word),
+            Some(Redirect::Write(how)) => {
+                // `>&2` writes to a stream.
+                if !matches!(word.text.as_str(), "1" | "2") {
+                    self.command.writes.push((word, how));
+                }
+            }
+            Some(Redirect::Document) => self.awaited.push((self.commands.len(), word.text)),
+            Some(Redirect::Elsewhere) => {}
+        }
+    }
+
+    /// The documents that the line before announced, each for its command.
+    fn documents(&mut self) {
+        for (command, end) in std::mem::take(&mut self.awaited) {
+            let mut at = 0;
+            let mut after = self.rest.len();
+            for line in self.rest.split_inclusive('\n') {
+                if line.trim() == end {
+                    after = at + line.len();
+                    break;
+                }
+                at += line.len();
+            }
+            if let Some(command) = self.commands.get_mut(command) {
+                command.document.push_str(&self.rest[..at]);
+            }
+            self.rest = &self.rest[after..];
+        }
+    }
+
+    fn end_command(&mut self) {
+        self.redirect = None;
+        let command = std::mem::take(&mut self.command);
+        let reads_document = self.awaited.last().is_some_and(|(at, _)| *at == self.commands.len());
+        if !command.words.is_empty() || !command.writes.is_empty() || reads_document {
+            self.commands.push(command);
+        }
+    }
+}

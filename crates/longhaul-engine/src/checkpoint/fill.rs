@@ -1,0 +1,359 @@
+//! Which pieces a budget holds: first what must be there, then by value per token.
+//!
+//! Tokens are counted once for each piece that is looked at, as it is written; pieces end at line ends, where tokens hardly
+//! ever reach across, so the sum is close. The whole is counted at the end, and what is too much goes again.
+
+use super::actions;
+use super::clip::clip;
+use super::gather::{Gathered, Need, Piece, Place, gather, quotes};
+use super::render::{ITEM, heading, push_item, push_quoted, push_source};
+use super::{Checkpoint, Closing, Completed, EmptySections, Quote, Quoted, Seat, Section, Topic};
+use crate::evidence::Evidence;
+use crate::redact::{Redacted, Redactor};
+use crate::tokens::{Counter, Tokens};
+
+/// What a checkpoint is made from.
+pub struct Draft<'d> {
+    /// What the transcript shows.
+    pub evidence: &'d Evidence,
+    /// Whether a unit is folded into this checkpoint. What an earlier one holds already is not folded again.
+    pub folded: &'d dyn Fn(usize) -> bool,
+    /// The checkpoint that this one replaces.
+    pub previous: Option<&'d Checkpoint>,
+    /// Lines worth quoting.
+    pub quotes: &'d [Quote],
+    /// What the rendering may cost, marker and all.
+    pub budget: Tokens,
+    /// Below this budget, empty sections are left out.
+    pub terse_below: Tokens,
+    /// How tokens are counted.
+    pub counter: Counter,
+    /// The topic that is to get most of the budget.
+    pub focus: Option<&'d str>,
+    /// Where the request is.
+    pub closing: Closing,
+    /// Whose words it will stand as.
+    pub seat: Seat,
+}
+
+/// The share of the budget that a topic gets.
+const TOPIC: f64 = 0.65;
+/// After so many pieces in a row that do not fit, no smaller one is looked for.
+const MISSES: usize = 200;
+/// A must is not clipped to less than this.
+const LEAST: u64 = 12;
+/// Tokens of the task in the smallest checkpoint.
+const SMALLEST_TASK: u64 = 24;
+/// Characters of a piece that is not on the topic.
+const OFF_TOPIC: usize = 160;
+
+impl Checkpoint {
+    /// The checkpoint for a draft: never over its budget, unless not even the [smallest](Self::smallest) fits in it.
+    #[must_use]
+    pub fn build(draft: &Draft<'_>, redactor: &mut Redactor) -> Self {
+        let Gathered { pieces, lines, last_number } = gather(draft, redactor);
+        let mut fill = Fill::new(draft, pieces);
+        fill.musts();
+        fill.actions(lines, last_number, redactor);
+        let (sources, quoted) = quotes(draft, redactor);
+        fill.add_quotes(sources, quoted);
+        fill.choose();
+        fill.exact().unwrap_or_else(|| Self::smallest(draft, redactor))
+    }
+
+    /// The least that a checkpoint can be: the marker and the beginning of the task.
+    #[must_use]
+    pub fn smallest(draft: &Draft<'_>, redactor: &mut Redactor) -> Self {
+        let pieces = gather(draft, redactor).pieces;
+        let mut smallest = Self { empty: EmptySections::LeftOut, ..Self::default() };
+        if let Some(task) = pieces.iter().find(|piece| piece.place == Place::List(Section::ActiveTask)) {
+            let text = clip_to(&task.text, SMALLEST_TASK, draft.counter);
+            smallest.push(Section::ActiveTask, text);
+        }
+        smallest
+    }
+}
+
+struct Fill<'d> {
+    draft: &'d Draft<'d>,
+    topic: Option<Topic>,
+    empty: EmptySections,
+    sources: Vec<Redacted>,
+    pieces: Vec<Weighed>,
+    spent: Spent,
+    /// The budget in tokens of the vocabulary.
+    budget: u64,
+    /// Whose headings are paid for.
+    opened: Vec<bool>,
+}
+
+/// A piece with what is known of it.
+struct Weighed {
+    piece: Piece,
+    on_topic: bool,
+    cost: Option<u64>,
+    taken: bool,
+}
+
+/// Tokens by what they are for.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    topic: u64,
+    rest: u64,
+}
+
+impl Spent {
+    fn total(self) -> u64 {
+        self.topic + self.rest
+    }
+}
+
+impl<'d> Fill<'d> {
+    fn new(draft: &'d Draft<'d>, pieces: Vec<Piece>) -> Self {
+        let empty =
+            if draft.budget < draft.terse_below { EmptySections::LeftOut } else { EmptySections::Said };
+        let frame = Checkpoint { empty, ..Checkpoint::default() }.render(draft.closing, draft.seat);
+        let budget = (draft.budget.number() as f64 / f64::from(draft.counter.factor)).floor() as u64;
+        let mut fill = Self {
+            draft,
+            topic: draft.focus.and_then(Topic::on),
+            empty,
+            sources: Vec::new(),
+            pieces: Vec::new(),
+            spent: Spent { topic: 0, rest: draft.counter.vocabulary.count(&frame).number() },
+            budget,
+            opened: vec![empty == EmptySections::Said; Section::ALL.len()],
+        };
+        pieces.into_iter().for_each(|piece| fill.add(piece));
+        fill
+    }
+
+    fn add(&mut self, mut piece: Piece) {
+        let on_topic = self.topic.as_ref().is_some_and(|topic| match piece.place {
+            Place::Line(at) => topic.is_in(self.sources[at].as_str()) || topic.is_in(piece.text.as_str()),
+            _ => topic.is_in(piece.text.as_str()),
+        });
+        if self.topic.is_some() && !on_topic && piece.need == Need::Wanted {
+            let line = piece.text.as_str().lines().next().unwrap_or_default();
+            piece.text = Redacted::from_store(clip(line, OFF_TOPIC));
+        }
+        self.pieces.push(Weighed { piece, on_topic, cost: None, taken: false });
+    }
+
+    fn room(&self) -> u64 {
+        self.budget.saturating_sub(self.spent.total())
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        self.draft.counter.vocabulary.count(text).number()
+    }
+
+    /// What a piece costs as it is written, and what its heading or source costs where it is the first under it.
+    fn cost(&mut self, at: usize) -> u64 {
+        let piece = &self.pieces[at].piece;
+        let own = self.pieces[at].cost.unwrap_or_else(|| self.count(&written(piece)));
+        let opening = match piece.place {
+            Place::List(section) => self.opening(section),
+            Place::Action(_) => self.opening(Section::CompletedActions),
+            Place::Line(source) if self.opened[Section::ALL.len() + source] => 0,
+            Place::Line(source) => {
+                let mut line = String::new();
+                push_source(self.sources[source].as_str(), &mut line);
+                self.opening(Section::CriticalContext) + self.count(&line)
+            }
+        };
+        self.pieces[at].cost = Some(own);
+        own + opening
+    }
+
+    fn opening(&self, section: Section) -> u64 {
+        if self.opened[section as usize] { 0 } else { self.count(&heading(section)) + 1 }
+    }
+
+    fn take(&mut self, at: usize, cost: u64) {
+        let weighed = &mut self.pieces[at];
+        weighed.taken = true;
+        let spent = if weighed.on_topic { &mut self.spent.topic } else { &mut self.spent.rest };
+        *spent += cost;
+        match weighed.piece.place {
+            Place::List(section) => self.opened[section as usize] = true,
+            Place::Action(_) => self.opened[Section::CompletedActions as usize] = true,
+            Place::Line(source) => {
+                self.opened[Section::CriticalContext as usize] = true;
+                self.opened[Section::ALL.len() + source] = true;
+            }
+        }
+    }
+
+    /// Takes what must be there. Where it is too much, the longest are clipped to one length, and the least worth go.
+    fn musts(&mut self) {
+        let mut musts: Vec<usize> =
+            (0..self.pieces.len()).filter(|at| self.pieces[*at].piece.need == Need::Must).collect();
+        musts.sort_by(|a, b| self.pieces[*b].piece.weight.total_cmp(&self.pieces[*a].piece.weight));
+        for at in &musts {
+            self.cost(*at);
+        }
+        let costs: Vec<u64> = musts.iter().map(|at| self.pieces[*at].cost.unwrap_or(0) + LEAST / 2).collect();
+        let cap = cap(&costs, self.room()).max(LEAST);
+        for at in musts {
+            let most = cap.min(self.room());
+            if self.cost(at) > most && most >= LEAST {
+                let room = most.saturating_sub(LEAST / 2);
+                self.pieces[at].piece.text = clip_to(&self.pieces[at].piece.text, room, self.draft.counter);
+                self.pieces[at].cost = None;
+            }
+            let cost = self.cost(at);
+            if cost <= self.room() {
+                self.take(at, cost);
+            }
+        }
+    }
+
+    /// Completed Actions, folded to their part of the room.
+    fn actions(&mut self, lines: Vec<actions::Line>, last_number: u32, redactor: &mut Redactor) {
+        let room = self.room();
+        let part = room.min(5_000) * 2 / 5 + room.saturating_sub(5_000) / 10;
+        let part = if self.topic.is_some() { part / 2 } else { part };
+        let keep = |text: &str| self.topic.as_ref().is_some_and(|topic| topic.is_in(text));
+        let lines = actions::fit(lines, part, &keep, &|text| self.count(text));
+        let mut number = last_number;
+        let worth = 12.0;
+        for line in lines {
+            number = if line.number.is_some() { number } else { number + 1 };
+            let place = Place::Action(line.number.unwrap_or(number));
+            let text = redactor.redact(&line.text(), crate::redact::Content::Text).text;
+            self.add(Piece { place, text, weight: worth, need: Need::Wanted });
+        }
+    }
+
+    fn add_quotes(&mut self, sources: Vec<Redacted>, pieces: Vec<Piece>) {
+        self.opened.resize(Section::ALL.len() + sources.len(), false);
+        self.sources = sources;
+        pieces.into_iter().for_each(|piece| self.add(piece));
+    }
+
+    /// Takes pieces by value per token while there is room, the newest first among equals.
+    fn choose(&mut self) {
+        let mut order: Vec<usize> = (0..self.pieces.len()).filter(|at| !self.pieces[*at].taken).collect();
+        order.sort_by(|a, b| {
+            let weight = |at: &usize| self.pieces[*at].piece.weight;
+            weight(b).total_cmp(&weight(a)).then(b.cmp(a))
+        });
+        if self.topic.is_none() {
+            return self.take_while(&order, self.room());
+        }
+        let (topical, rest): (Vec<usize>, Vec<usize>) =
+            order.into_iter().partition(|at| self.pieces[*at].on_topic);
+        let aim = (self.budget as f64 * TOPIC) as u64;
+        self.take_while(&topical, aim.saturating_sub(self.spent.topic).min(self.room()));
+        // Where the topic does not fill its share, the rest shrinks with it, so that the share holds.
+        let rest_most = (self.spent.topic as f64 * (1.0 - TOPIC) / TOPIC) as u64;
+        self.take_while(&rest, rest_most.saturating_sub(self.spent.rest).min(self.room()));
+    }
+
+    fn take_while(&mut self, order: &[usize], room: u64) {
+        let until = self.spent.total() + room;
+        let mut misses = 0;
+        for &at in order {
+            let cost = self.cost(at);
+            if self.spent.total() + cost <= until {
+                self.take(at, cost);
+                misses = 0;
+            } else {
+                misses += 1;
+                if misses > MISSES || self.spent.total() >= until {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The checkpoint of what was taken, with its tokens counted as a whole; none if not even the musts fit.
+    fn exact(mut self) -> Option<Checkpoint> {
+        let mut order: Vec<usize> = (0..self.pieces.len()).filter(|at| self.pieces[*at].taken).collect();
+        order.sort_by(|a, b| {
+            self.pieces[*b].piece.weight.total_cmp(&self.pieces[*a].piece.weight).then(a.cmp(b))
+        });
+        loop {
+            let checkpoint = self.checkpoint();
+            let tokens = checkpoint.tokens(self.draft.counter, self.draft.closing, self.draft.seat);
+            if tokens <= self.draft.budget {
+                return Some(checkpoint);
+            }
+            let mut over = (tokens - self.draft.budget).number();
+            while over > 0 {
+                let last = order.pop()?;
+                self.pieces[last].taken = false;
+                over = over.saturating_sub(self.pieces[last].cost.unwrap_or(1));
+            }
+        }
+    }
+
+    fn checkpoint(&self) -> Checkpoint {
+        let mut checkpoint = Checkpoint { empty: self.empty, ..Checkpoint::default() };
+        let mut last_source = None;
+        for Weighed { piece, .. } in self.pieces.iter().filter(|weighed| weighed.taken) {
+            let text = piece.text.clone();
+            match piece.place {
+                Place::List(section) => checkpoint.push(section, text),
+                Place::Action(number) => checkpoint.completed.push(Completed { number, text }),
+                Place::Line(source) if last_source == Some(source) => {
+                    checkpoint
+                        .quoted
+                        .last_mut()
+                        .into_iter()
+                        .for_each(|quoted| quoted.lines.push(text.clone()));
+                }
+                Place::Line(source) => {
+                    last_source = Some(source);
+                    let source = self.sources[source].clone();
+                    checkpoint.quoted.push(Quoted { source, lines: vec![text] });
+                }
+            }
+        }
+        checkpoint.settle()
+    }
+}
+
+/// The piece as it is written.
+fn written(piece: &Piece) -> String {
+    let mut text = String::new();
+    match piece.place {
+        Place::List(_) => push_item(ITEM, piece.text.as_str(), &mut text),
+        Place::Action(number) => push_item(&format!("{number}. "), piece.text.as_str(), &mut text),
+        Place::Line(_) => push_quoted(piece.text.as_str(), &mut text),
+    }
+    text
+}
+
+/// The most that each may cost so that all fit.
+fn cap(costs: &[u64], room: u64) -> u64 {
+    let mut costs = costs.to_vec();
+    costs.sort_unstable();
+    let mut left = room;
+    for (index, cost) in costs.iter().enumerate() {
+        let each = left / (costs.len() - index) as u64;
+        if *cost > each {
+            return each;
+        }
+        left -= cost;
+    }
+    u64::MAX
+}
+
+/// The text, clipped so that it costs at most so many tokens.
+fn clip_to(text: &Redacted, most: u64, counter: Counter) -> Redacted {
+    let count = |text: &str| counter.vocabulary.count(text).number();
+    let tokens = count(text.as_str());
+    if tokens <= most {
+        return text.clone();
+    }
+    let mut characters = text.as_str().chars().count() as u64 * most / tokens.max(1);
+    loop {
+        let clipped = clip(text.as_str(), characters as usize);
+        if count(&clipped) <= most || characters == 0 {
+            return Redacted::from_store(clipped);
+        }
+        characters = characters * 4 / 5;
+    }
+}

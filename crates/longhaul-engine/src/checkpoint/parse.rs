@@ -1,0 +1,111 @@
+//! Markdown back into a checkpoint.
+//!
+//! What [`render`](super::render) writes comes back as the same value. What a person or a model wrote in its place is read as
+//! far as it follows the form: a line that is no item becomes one, and a section that is not known belongs to the one before.
+
+use super::marker::{END_OPENING, marker};
+use super::render::{HEADING, INDENT, ITEM, NONE, SOURCE};
+use super::{Checkpoint, Closing, Completed, EmptySections, Quoted, Section};
+use crate::redact::Redacted;
+use crate::transcript::CHECKPOINT_OPENING;
+
+impl Checkpoint {
+    /// The checkpoint that this text is a rendering of; none if it is the text of something else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        if !text.starts_with(CHECKPOINT_OPENING) {
+            return None;
+        }
+        let mut checkpoint = Self { empty: EmptySections::LeftOut, ..Self::default() };
+        let mut named = 0;
+        let mut section = None;
+        let mut lines: Vec<&str> = Vec::new();
+        for line in text.split('\n') {
+            let title = line.strip_prefix(HEADING).map(str::trim_end);
+            let next = title.and_then(|title| Section::ALL.into_iter().find(|s| s.title() == title));
+            let ends = line.starts_with(END_OPENING);
+            if next.is_none() && !ends {
+                lines.push(line);
+                continue;
+            }
+            // The empty line before a heading or the end mark belongs to neither side.
+            lines.pop_if(|line| line.is_empty());
+            checkpoint.read_section(section, &std::mem::take(&mut lines));
+            if ends {
+                section = None;
+                break;
+            }
+            section = next;
+            named += 1;
+        }
+        checkpoint.read_section(section, &lines);
+        if named == Section::ALL.len() {
+            checkpoint.empty = EmptySections::Said;
+        }
+        let is_bare = || {
+            let first = text.split('\n').next();
+            [Closing::RequestFollows, Closing::RequestAbove].iter().any(|c| first == Some(&marker(*c)))
+        };
+        (named > 0 || is_bare()).then_some(checkpoint)
+    }
+
+    fn read_section(&mut self, section: Option<Section>, lines: &[&str]) {
+        let Some(section) = section else { return };
+        let quotes = match section {
+            Section::CriticalContext => lines.iter().position(|line| line.starts_with(SOURCE)),
+            _ => None,
+        };
+        let (listed, quoted) = lines.split_at(quotes.unwrap_or(lines.len()));
+        for item in items(section, listed) {
+            match item {
+                (None, text) if section != Section::CompletedActions => {
+                    self.push(section, Redacted::from_store(text));
+                }
+                (number, text) => {
+                    let next = self.completed.last().map_or(1, |last| last.number.saturating_add(1));
+                    let (number, text) = (number.unwrap_or(next), Redacted::from_store(text));
+                    self.completed.push(Completed { number, text });
+                }
+            }
+        }
+        for line in quoted {
+            if let Some(source) = line.strip_prefix(SOURCE) {
+                let source = Redacted::from_store(source.to_owned());
+                self.quoted.push(Quoted { source, lines: Vec::new() });
+            } else if let Some(last) = self.quoted.last_mut() {
+                let line = line.strip_prefix('\\').unwrap_or(line);
+                last.lines.push(Redacted::from_store(line.to_owned()));
+            }
+        }
+    }
+}
+
+/// The items of a list, each with its number if it has one.
+fn items(section: Section, lines: &[&str]) -> Vec<(Option<u32>, String)> {
+    if lines == [NONE] {
+        return Vec::new();
+    }
+    let mut items: Vec<(Option<u32>, String)> = Vec::new();
+    for line in lines {
+        let begins = match section {
+            Section::CompletedActions => numbered(line).map(|(number, text)| (Some(number), text)),
+            _ => line.strip_prefix(ITEM).map(|text| (None, text)),
+        };
+        match (begins, line.strip_prefix(INDENT), items.last_mut()) {
+            (Some((number, text)), ..) => items.push((number, text.to_owned())),
+            (None, Some(more), Some((_, text))) => {
+                text.push('\n');
+                text.push_str(more);
+            }
+            _ if line.trim().is_empty() => {}
+            _ => items.push((None, (*line).to_owned())),
+        }
+    }
+    items
+}
+
+fn numbered(line: &str) -> Option<(u32, &str)> {
+    let (number, text) = line.split_once(". ")?;
+    let canonical = number.bytes().all(|byte| byte.is_ascii_digit());
+    Some((number.parse().ok().filter(|_| canonical)?, text))
+}

@@ -1,0 +1,94 @@
+//! A checkpoint as Markdown.
+
+use super::marker::{END_OPENING, end_mark, marker};
+use super::{Checkpoint, Closing, EmptySections, Seat, Section};
+use crate::transcript::CHECKPOINT_OPENING;
+
+/// Before a section.
+pub(super) const HEADING: &str = "## ";
+/// Before the source of quoted lines.
+pub(super) const SOURCE: &str = "### ";
+/// Before an item of a list.
+pub(super) const ITEM: &str = "- ";
+/// Before each further line of an item.
+pub(super) const INDENT: &str = "  ";
+/// In a section without anything.
+pub(super) const NONE: &str = "None.";
+
+impl Checkpoint {
+    /// The Markdown, with the marker in front and, for a user's seat, the end mark behind.
+    #[must_use]
+    pub fn render(&self, closing: Closing, seat: Seat) -> String {
+        let mut text = marker(closing);
+        text.push('\n');
+        for section in Section::ALL {
+            if self.is_empty(section) && self.empty == EmptySections::LeftOut {
+                continue;
+            }
+            text.push('\n');
+            text.push_str(&heading(section));
+            self.render_section(section, &mut text);
+        }
+        if let Some(end) = end_mark(closing, seat) {
+            text.push('\n');
+            text.push_str(&end);
+        } else {
+            text.pop();
+        }
+        text
+    }
+
+    fn render_section(&self, section: Section, text: &mut String) {
+        if self.is_empty(section) {
+            text.push_str(NONE);
+            text.push('\n');
+        }
+        for item in self.list(section) {
+            push_item(ITEM, item.as_str(), text);
+        }
+        if section == Section::CompletedActions {
+            for action in &self.completed {
+                push_item(&format!("{}. ", action.number), action.text.as_str(), text);
+            }
+        }
+        if section == Section::CriticalContext {
+            for quoted in &self.quoted {
+                push_source(quoted.source(), text);
+                quoted.lines().for_each(|line| push_quoted(line, text));
+            }
+        }
+    }
+}
+
+/// The line of a section's heading.
+pub(super) fn heading(section: Section) -> String {
+    format!("{HEADING}{}\n", section.title())
+}
+
+/// An item of a list; its further lines are indented, so that no text can look like the next item or section.
+pub(super) fn push_item(mark: &str, item: &str, text: &mut String) {
+    text.push_str(mark);
+    for (index, line) in item.split('\n').enumerate() {
+        if index > 0 {
+            text.push_str(INDENT);
+        }
+        text.push_str(line);
+        text.push('\n');
+    }
+}
+
+pub(super) fn push_source(source: &str, text: &mut String) {
+    text.push_str(SOURCE);
+    text.push_str(source);
+    text.push('\n');
+}
+
+/// A quoted line as it is, for the least tokens; one that looks like structure of ours gets a backslash.
+pub(super) fn push_quoted(line: &str, text: &mut String) {
+    const STRUCTURE: [&str; 5] = [HEADING, SOURCE, CHECKPOINT_OPENING, END_OPENING, "\\"];
+    if STRUCTURE.iter().any(|start| line.starts_with(start)) {
+        text.push('\\');
+    }
+    text.push_str(line);
+    text.push('\n');
+}

@@ -1,0 +1,72 @@
+//! What a call usually gives, by its tool and its command: the second source of a kind, after the content.
+
+use super::kind::Kind;
+use crate::tools::{Call, Family};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// How commands begin, by what they print; a test holds that the table is readable.
+static COMMANDS: LazyLock<BTreeMap<Kind, Vec<String>>> =
+    LazyLock::new(|| toml::from_str(include_str!("commands.toml")).unwrap_or_default());
+
+/// What such calls usually give.
+pub(super) fn usual_kind(call: &Call) -> Option<Kind> {
+    match call.family? {
+        Family::Run => call.command().as_deref().and_then(kind_of_command),
+        Family::Read => Some(call.path().as_deref().map_or(Kind::Source, kind_of_path)),
+        Family::Search | Family::WebSearch => Some(Kind::Search),
+        Family::List => Some(Kind::Listing),
+        Family::Fetch | Family::Delegate | Family::Memory => Some(Kind::Prose),
+        _ => None,
+    }
+}
+
+/// What the last command of a line prints: `cd a && grep x b | head` is a search.
+fn kind_of_command(command: &str) -> Option<Kind> {
+    let last = command.rsplit(['\n', ';']).map(str::trim).find(|part| !part.is_empty())?;
+    let last = last.rsplit("&&").next().unwrap_or(last);
+    let first = last.split('|').next().unwrap_or(last).trim();
+    let begins = |start: &String| {
+        first.strip_prefix(start.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    let kind = COMMANDS.iter().find(|(_, starts)| starts.iter().any(begins)).map(|(kind, _)| *kind)?;
+    match kind {
+        Kind::Source => Some(first.split_whitespace().next_back().map_or(Kind::Source, kind_of_path)),
+        kind => Some(kind),
+    }
+}
+
+fn kind_of_path(path: &str) -> Kind {
+    match path.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("md" | "txt" | "rst" | "adoc") => Kind::Prose,
+        Some("csv" | "tsv") => Kind::Table,
+        Some("log") => Kind::Log,
+        Some("diff" | "patch") => Kind::Diff,
+        _ => Kind::Source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_readable() {
+        let table: BTreeMap<Kind, Vec<String>> = toml::from_str(include_str!("commands.toml")).unwrap();
+        assert_eq!(table.len(), 8);
+    }
+
+    #[test]
+    fn calls_are_understood_by_tool_and_command() {
+        for (tool, arguments, kind) in [
+            ("Bash", r#"{"command":"cd /app && grep -rn foo src | head"}"#, Some(Kind::Search)),
+            ("shell", r#"{"command":["bash","-lc","ls -la"]}"#, Some(Kind::Listing)),
+            ("mcp__fs__read_file", r#"{"path":"notes.md"}"#, Some(Kind::Prose)),
+            ("str_replace_editor", r#"{"command":"view","path":"a.py"}"#, Some(Kind::Source)),
+            ("execute_bash", r#"{"command":"python run.py"}"#, None),
+            ("get_weather", r#"{"city":"Graz"}"#, None),
+        ] {
+            assert_eq!(usual_kind(&Call::of(Some(tool), Some(arguments))), kind, "{tool} {arguments}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What an exchange shows: its action, what went wrong in its own words, and what it tells about where the work stands.
+
+use std::sync::Arc;
+
+use memchr::memmem;
+
+use crate::action::{Action, Outcome, Verb};
+use crate::facts::{FactKind, Facts};
+use crate::lines::clip;
+use crate::transcript::{Block, BlockKind, Exchange};
+
+use super::names;
+use super::phrases::TABLE;
+use super::state::{self, Sign};
+use super::todo::{self, Item};
+
+/// Error lines that are quoted, and how much of each.
+const MOST_LINES: usize = 6;
+const LINE_WIDTH: usize = 300;
+
+/// How much of a call says what it names.
+const CALL_GLANCE: usize = 2_000;
+
+/// An exchange, read.
+#[derive(Debug)]
+pub(crate) struct Did {
+    pub(super) action: Arc<Action>,
+    /// What went wrong: lines of the result, as they stand there.
+    pub(super) errors: Vec<String>,
+    /// What those lines name.
+    pub(super) error_names: Vec<u64>,
+    pub(super) signs: Vec<Sign>,
+    pub(super) todo: Vec<Item>,
+    pub(super) names: Vec<u64>,
+    pub(super) ending: Ending,
+}
+
+/// What a call does to the turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The turn goes on.
+    None,
+    /// The work is reported as finished.
+    Finishes,
+    /// The user is asked.
+    Asks(String),
+}
+
+impl Did {
+    pub(super) fn of(exchange: &Exchange<'_>) -> Self {
+        let action = Action::of(exchange);
+        let call = exchange.call.as_ref().map(|call| call.opening(CALL_GLANCE)).unwrap_or_default();
+        let errors = if action.outcome == Outcome::Failed { errors(exchange) } else { Vec::new() };
+        let arguments = || exchange.call.as_ref().map(Block::text).unwrap_or_default();
+        let todo = if action.verb == Verb::Note { todo::items(&arguments()) } else { Vec::new() };
+        Self {
+            signs: state::signs(exchange, &action),
+            ending: ending(&action, exchange),
+            names: names::names(&call),
+            error_names: names::names(&errors.join("\n")),
+            action: Arc::new(action),
+            errors,
+            todo,
+        }
+    }
+
+    /// The bytes that it takes.
+    pub(super) fn size(&self) -> usize {
+        let files: usize = self.action.files.iter().map(|touch| touch.path.len() + 32).sum();
+        let target = self.action.target.as_ref().map_or(0, String::len);
+        let lines: usize = self.errors.iter().map(String::len).sum();
+        let todo: usize = self.todo.iter().map(|item| item.text.len()).sum();
+        200 + files + target + lines + todo + self.names.len() * 8
+    }
+}
+
+fn ending(action: &Action, exchange: &Exchange<'_>) -> Ending {
+    let name = action.tool.rsplit("__").next().unwrap_or(&action.tool).to_lowercase();
+    let is_one_of = |names: &[String]| names.contains(&name);
+    if is_one_of(&TABLE.asking_tools) {
+        let arguments = exchange.call.as_ref().map(|call| call.opening(CALL_GLANCE)).unwrap_or_default();
+        return Ending::Asks(question(&arguments));
+    }
+    let target = action.target.as_deref().unwrap_or_default();
+    let finishes = TABLE.finishing_commands.iter().any(|command| target.contains(command.as_str()));
+    if is_one_of(&TABLE.finishing_tools) || finishes { Ending::Finishes } else { Ending::None }
+}
+
+/// The question in the arguments of a tool that asks.
+fn question(arguments: &str) -> String {
+    let value: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
+    let at = |value: &serde_json::Value| {
+        ["question", "prompt", "message", "text"]
+            .iter()
+            .find_map(|key| value[*key].as_str().map(str::to_owned))
+    };
+    at(&value).or_else(|| at(&value["questions"][0])).unwrap_or_default()
+}
+
+/// The lines of a failed exchange's results that say what went wrong.
+fn errors(exchange: &Exchange<'_>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for block in exchange.results.iter().filter(|block| block.kind == BlockKind::Text) {
+        let text = block.text();
+        let facts = Facts::of(&text);
+        let specific = facts.of_kind(FactKind::Error).filter(|fact| fact.is_specific());
+        let failing = facts.of_kind(FactKind::Failing);
+        for fact in specific.chain(failing) {
+            let line = clip(fact.text.trim(), LINE_WIDTH);
+            if lines.len() < MOST_LINES && !lines.iter().any(|other| other == line) {
+                lines.push(line.to_owned());
+            }
+        }
+        if lines.is_empty() {
+            let last: Vec<&str> =
+                text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
+            lines.extend(last.into_iter().rev().map(|line| clip(line, LINE_WIDTH).to_owned()));
+        }
+    }
+    lines
+}
+
+/// A command without what does not matter to what it does: the folder it goes to first, what its output is cut to.
+pub(super) fn same_command(command: &str) -> &str {
+    let mut command = command.trim();
+    while command.starts_with("cd ") {
+        let Some((_, rest)) = command.split_once("&&").or_else(|| command.split_once(';')) else { break };
+        command = rest.trim_start();
+    }
+    let end = memmem::find(command.as_bytes(), b" 2>&1")
+        .into_iter()
+        .chain(memmem::find(command.as_bytes(), b" | tail"));
+    let end = end.chain(memmem::find(command.as_bytes(), b" | head")).min().unwrap_or(command.len());
+    command[..end].trim_end()
+}

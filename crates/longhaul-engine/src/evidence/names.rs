@@ -1,0 +1,175 @@
+//! What a text names: files, identifiers and telling words, as hashes, so that who used what later is a look-up.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// How often and how lately later turns named something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Uses {
+    /// How many later units named it.
+    pub times: u32,
+    /// The last unit that did, or its own.
+    pub last: usize,
+}
+
+/// A text names no more than this: what names everything says nothing about any of it.
+const MOST_NAMES: usize = 1_000;
+
+/// Words shorter than this tell nothing.
+const TELLING: usize = 4;
+
+/// The files and identifiers that a text names, each once.
+pub(super) fn names(text: &str) -> Vec<u64> {
+    let mut found: Vec<u64> = words(text).filter(|word| is_name(word)).map(name).take(MOST_NAMES).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// The name of a path as others may write it: its last two parts, or all there is.
+pub(super) fn name(path: &str) -> u64 {
+    let mut cuts = path.rmatch_indices('/').map(|(at, _)| at);
+    let start = cuts.nth(1).map_or(0, |at| at + 1);
+    xxh3_64(path[start..].as_bytes())
+}
+
+/// The names under which a path may be spoken of: with its folder and without.
+pub(super) fn names_of_path(path: &str) -> [u64; 2] {
+    let base = path.rsplit('/').next().unwrap_or(path);
+    [name(path), name(base)]
+}
+
+/// The telling words of a text, whatever their case; in scripts without spaces, pairs of characters.
+pub(super) fn telling(text: &str) -> Vec<u64> {
+    let mut found = Vec::new();
+    for word in words(text) {
+        let lower = word.to_lowercase();
+        if lower.chars().any(|c| c >= '\u{2E80}') {
+            let characters: Vec<char> = lower.chars().filter(|c| *c >= '\u{2E80}').collect();
+            found.extend(characters.windows(2).map(|pair| xxh3_64(String::from_iter(pair).as_bytes())));
+        } else if lower.chars().count() >= TELLING && !COMMON.contains(&lower.as_str()) {
+            // Plural and singular are one word.
+            found.push(xxh3_64(lower.strip_suffix('s').unwrap_or(&lower).as_bytes()));
+        }
+        if found.len() >= MOST_NAMES {
+            break;
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// How many hashes two sorted lists share.
+pub(super) fn shared(a: &[u64], b: &[u64]) -> usize {
+    a.iter().filter(|hash| b.binary_search(hash).is_ok()).count()
+}
+
+/// Words of requests that say nothing of what they are about.
+const COMMON: [&str; 64] = [
+    "about", "actually", "after", "again", "also", "always", "another", "anymore", "because", "been",
+    "before", "cancel", "could", "does", "doing", "done", "don't", "each", "else", "every", "first",
+    "forget", "from", "have", "here", "instead", "into", "just", "keep", "later", "like", "longer", "make",
+    "mind", "more", "much", "must", "need", "never", "only", "other", "please", "really", "should", "some",
+    "stop", "still", "than", "that", "them", "then", "there", "these", "they", "this", "thing", "thought",
+    "want", "well", "what", "when", "with", "would", "your",
+];
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let joins = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-' | ':');
+    text.split(move |c: char| !joins(c))
+        .map(|word| word.trim_matches(['.', '-', '/', ':']))
+        .filter(|word| !word.is_empty())
+}
+
+/// Whether a word is written as no word of a language is: a path, a file, an identifier.
+fn is_name(word: &str) -> bool {
+    if word.len() < TELLING || !word.is_ascii() {
+        return false;
+    }
+    let bytes = word.as_bytes();
+    let inner = &bytes[1..bytes.len() - 1];
+    let letters = bytes.iter().any(u8::is_ascii_alphabetic);
+    let humps = bytes.windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase());
+    letters && (humps || inner.iter().any(|byte| matches!(byte, b'/' | b'_' | b'.' | b':')))
+}
+
+/// Where the names that somebody asks about are used.
+pub(super) struct Index {
+    units: HashMap<u64, Vec<u32>, BuildHasherDefault<AsIs>>,
+}
+
+impl Index {
+    /// An index of these names alone: most of what a text names is nothing that anybody asks about.
+    pub(super) fn of(asked: impl Iterator<Item = u64>) -> Self {
+        Self { units: asked.map(|name| (name, Vec::new())).collect() }
+    }
+
+    /// Notes that a unit names these; units come in order.
+    pub(super) fn note(&mut self, unit: usize, names: &[u64]) {
+        for name in names {
+            if let Some(units) = self.units.get_mut(name) {
+                if units.last() != Some(&(unit as u32)) {
+                    units.push(unit as u32);
+                }
+            }
+        }
+    }
+
+    /// How later units used what has these names.
+    pub(super) fn uses(&self, unit: usize, names: &[u64]) -> Uses {
+        let mut uses = Uses { times: 0, last: unit };
+        for units in names.iter().filter_map(|name| self.units.get(name)) {
+            let later = units.len() - units.partition_point(|at| *at as usize <= unit);
+            uses.times = uses.times.max(later as u32);
+            uses.last = uses.last.max(units.last().map_or(unit, |at| *at as usize));
+        }
+        uses
+    }
+}
+
+/// Names are hashes already.
+#[derive(Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64(bytes);
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_identifiers_are_names_and_words_are_not() {
+        let named = names("See src/plan/mod.rs, parseBody and read_file; or not. Well/then?");
+        for word in ["src/plan/mod.rs", "parseBody", "read_file"] {
+            assert!(named.contains(&name(word)), "{word}");
+        }
+        assert_eq!(named.len(), 4);
+        assert_eq!(name("/a/b/plan/mod.rs"), name("plan/mod.rs"));
+    }
+
+    #[test]
+    fn uses_are_later_units_only() {
+        let path = names_of_path("src/a.rs");
+        let mut index = Index::of(path.into_iter());
+        for unit in [1, 2, 5] {
+            index.note(unit, &names("look at src/a.rs and a.rs"));
+        }
+        assert_eq!(index.uses(2, &path), Uses { times: 1, last: 5 });
+        assert_eq!(index.uses(5, &path), Uses { times: 0, last: 5 });
+    }
+}

@@ -1,0 +1,207 @@
+//! Decisions already made about a session, to be replayed word for word.
+//!
+//! A client sends its original history again with every request. Unless the same cuts are made again, byte for byte, the
+//! provider's cache is lost with each turn. So what a compaction decides is kept here, in terms of the *original* units, and
+//! [`Ledger::edits`] is the only place where decisions become edits: the first time and every time after.
+//!
+//! ```text
+//! original   u0 u1 u2 u3 u4 u5 u6      gone: u1 to u3, texts: u4
+//! view       u0 [checkpoint] u4' u5 u6
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::passes::{BlockAt, NewText};
+use crate::rewrite::Edit;
+use crate::seat;
+use crate::transcript::{Block, Place, Transcript, UnitKind};
+use crate::wire::{self, Role};
+
+/// What was decided about the units of a session so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// How many compactions made it.
+    pub epoch: u32,
+    /// How many units of the original it is about,
+    covers: usize,
+    /// and what they were: a hash of their contents.
+    prefix: String,
+    /// Units that are not in the view.
+    gone: BTreeSet<usize>,
+    /// Blocks with another text.
+    texts: Vec<(BlockAt, NewText)>,
+    /// Blocks without which their units stay.
+    removed: BTreeSet<BlockAt>,
+    /// What stands in place of the units that are gone.
+    checkpoint: Option<Placed>,
+}
+
+/// A text of ours and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// The unit before which it stands.
+    pub before: usize,
+    /// All of it.
+    pub text: String,
+}
+
+/// The decisions of one compaction, in terms of the transcript that it looked at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Decisions {
+    /// Units that go.
+    pub gone: BTreeSet<usize>,
+    /// Blocks that change.
+    pub texts: BTreeMap<BlockAt, NewText>,
+    /// Blocks that go from units that stay.
+    pub removed: BTreeSet<BlockAt>,
+    /// What comes in place of what goes.
+    pub checkpoint: Option<Placed>,
+}
+
+impl Decisions {
+    /// The first compaction of a session.
+    #[must_use]
+    pub fn first(self, transcript: &Transcript<'_>) -> Ledger {
+        let covers = self.reach().min(transcript.units.len());
+        let prefix = prefix(transcript, covers);
+        let Self { gone, texts, removed, checkpoint } = self;
+        Ledger { epoch: 1, covers, prefix, gone, texts: texts.into_iter().collect(), removed, checkpoint }
+    }
+
+    /// How many units the decisions are about.
+    fn reach(&self) -> usize {
+        let blocks = self.texts.keys().chain(&self.removed).map(|at| at.unit + 1);
+        let units = self.gone.iter().map(|unit| unit + 1).chain(self.checkpoint.iter().map(|p| p.before + 1));
+        blocks.chain(units).max().unwrap_or(0)
+    }
+}
+
+impl Ledger {
+    /// Whether nothing was decided yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.covers == 0
+    }
+
+    /// Whether this transcript begins with the units that the decisions are about.
+    #[must_use]
+    pub fn matches(&self, transcript: &Transcript<'_>) -> bool {
+        self.covers <= transcript.units.len() && prefix(transcript, self.covers) == self.prefix
+    }
+
+    /// The decisions as edits of the original, which must [match](Self::matches).
+    #[must_use]
+    pub fn edits(&self, transcript: &Transcript<'_>) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        let block = |at: &BlockAt| transcript.units.get(at.unit)?.blocks().nth(at.block);
+        let stays = |at: &BlockAt| !self.gone.contains(&at.unit);
+        for (at, to) in self.texts.iter().filter(|(at, _)| stays(at) && !self.removed.contains(at)) {
+            edits.extend(block(at).and_then(|block| change(transcript, block, to)));
+        }
+        edits.extend(self.removed.iter().filter(|at| stays(at)).filter_map(block).map(remove));
+        for unit in self.gone.iter().filter_map(|unit| transcript.units.get(*unit)) {
+            edits.extend(unit.owns.iter().map(|id| Edit::Remove(*id)));
+        }
+        if let Some(placed) = &self.checkpoint {
+            edits.extend(seat::find(transcript, placed.before, &self.gone).put(transcript, &placed.text));
+        }
+        edits
+    }
+
+    /// The ledger after another compaction, whose decisions are about the view that this one gives; nothing if the view's units
+    /// are not the original's that are left.
+    #[must_use]
+    pub fn then(&self, later: &Self, view: &Transcript<'_>, original: &Transcript<'_>) -> Option<Self> {
+        let origin = self.origins(view, original)?;
+        let of = |unit: usize| origin.get(unit).copied().flatten();
+        let mut texts: BTreeMap<BlockAt, NewText> = self.texts.iter().cloned().collect();
+        let placed =
+            |at: &BlockAt| of(at.unit).map(|unit| BlockAt { unit, block: self.with_removed(unit, at.block) });
+        for (at, to) in &later.texts {
+            texts.insert(placed(at)?, to.clone());
+        }
+        let mut removed = self.removed.clone();
+        for at in &later.removed {
+            removed.insert(placed(at)?);
+        }
+        let gone = self.gone.iter().copied().chain(later.gone.iter().filter_map(|unit| of(*unit))).collect();
+        let checkpoint = match &later.checkpoint {
+            Some(placed) => Some(Placed {
+                before: (placed.before..origin.len()).find_map(of).unwrap_or(original.units.len()),
+                text: placed.text.clone(),
+            }),
+            None => self.checkpoint.clone(),
+        };
+        let decided = Decisions { gone, texts, removed, checkpoint };
+        Some(Self { epoch: self.epoch + 1, ..decided.first(original) })
+    }
+
+    /// Which block of the original unit the block of the view is: one that was taken out before is not counted there.
+    fn with_removed(&self, unit: usize, block: usize) -> usize {
+        let before = self.removed.range(BlockAt { unit, block: 0 }..BlockAt { unit: unit + 1, block: 0 });
+        before.fold(block, |block, removed| block + usize::from(removed.block <= block))
+    }
+
+    /// For each unit of the view, which unit of the original it is; none for the checkpoint.
+    fn origins(&self, view: &Transcript<'_>, original: &Transcript<'_>) -> Option<Vec<Option<usize>>> {
+        let mut left = (0..original.units.len()).filter(|unit| !self.gone.contains(unit)).peekable();
+        let mut origins = Vec::with_capacity(view.units.len());
+        for unit in &view.units {
+            let ours = self.checkpoint.as_ref().is_some_and(
+                |placed| matches!(&unit.kind, UnitKind::Checkpoint(block) if block.text() == placed.text),
+            );
+            let origin = if ours { None } else { Some(left.next()?) };
+            let same = |at: usize| {
+                std::mem::discriminant(&original.units[at].kind) == std::mem::discriminant(&unit.kind)
+            };
+            if !origin.is_none_or(same) {
+                return None;
+            }
+            origins.push(origin);
+        }
+        left.peek().is_none().then_some(origins)
+    }
+}
+
+fn change(transcript: &Transcript<'_>, block: &Block<'_>, to: &NewText) -> Option<Edit> {
+    match to {
+        NewText::Text(with) => Some(Edit::Text { text: block.text?, with: with.clone() }),
+        NewText::Mark(text) => match block.place {
+            Place::Element(element) => {
+                Some(Edit::Replace { element, json: wire::block(transcript.dialect, Role::User, text) })
+            }
+            Place::Field { .. } => None,
+        },
+    }
+}
+
+/// The edit that takes a block out.
+fn remove(block: &Block<'_>) -> Edit {
+    match block.place {
+        Place::Element(id) => Edit::Remove(id),
+        Place::Field { of, key } => Edit::Unset { object: of, key },
+    }
+}
+
+/// A hash of what the first units say, however it is written: neither cache marks nor a string that became a list of one block
+/// change it.
+fn prefix(transcript: &Transcript<'_>, units: usize) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for unit in transcript.units.iter().take(units) {
+        let kind = match &unit.kind {
+            UnitKind::Prompt { .. } => 0u8,
+            UnitKind::Step { .. } => 1,
+            UnitKind::Checkpoint(_) => 2,
+            UnitKind::Opaque(_) => 3,
+        };
+        hasher.update(&[kind]);
+        for block in unit.blocks() {
+            let bytes = block.text.map_or(block.raw(), |text| &block.body[text.at.range()]);
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes.as_bytes());
+        }
+    }
+    hasher.finalize().to_hex()[..32].to_owned()
+}

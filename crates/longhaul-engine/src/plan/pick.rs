@@ -1,0 +1,316 @@
+//! Which lines of what goes are worth their tokens.
+//!
+//! A line is worth the values in it that stand nowhere in what is kept, and a little for itself. A value that was used in a
+//! call counts ten times one that was only shown, a recent one more than an old one, one that comes up often more than one
+//! that came up once. Lines are taken by worth per token, and each one taken makes its values worth nothing in the others.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::hash::BuildHasherDefault;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::survey::Survey;
+use crate::Tokens;
+use crate::digest::Focus;
+use crate::known::Known;
+use crate::passes::BlockAt;
+use crate::transcript::{BlockKind, Form, UnitKind};
+use crate::values::{Key, Line, Lines};
+
+/// How much more a value counts that was used in a call.
+const USED: f64 = 10.0;
+/// What a whole line counts for itself, beside a value that was only shown.
+const LINE: f64 = 1.0;
+/// Lines shorter than this say nothing by themselves.
+const TELLING_LINE: usize = 24;
+/// How much faster a line loses its worth with age than a value.
+const VALUE_AGEING: f64 = 4.0;
+const LINE_AGEING: f64 = 2.0;
+/// How much more a line on the topic counts.
+const ON_TOPIC: f64 = 8.0;
+/// What it costs to say where lines come from.
+const HEADING: f64 = 14.0;
+
+/// Keys are hashes already.
+#[derive(Default)]
+struct Unhashed(u64);
+
+impl std::hash::Hasher for Unhashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+type KeyMap<V> = HashMap<Key, V, BuildHasherDefault<Unhashed>>;
+type KeySet = HashSet<Key, BuildHasherDefault<Unhashed>>;
+
+/// A block as lines.
+struct Source {
+    at: BlockAt,
+    lines: Arc<Lines>,
+    tokens_a_byte: f64,
+    /// How new it is: 1 for the newest unit, towards 0 for the oldest.
+    age: f64,
+}
+
+/// What is known of a value.
+#[derive(Clone, Copy, Default)]
+struct Use {
+    times: u32,
+    used: bool,
+    last: usize,
+}
+
+/// All lines of a transcript, and how its values were used.
+pub(super) struct Pool {
+    sources: Vec<Source>,
+    uses: KeyMap<Use>,
+    units: usize,
+}
+
+/// What becomes of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stand {
+    /// It stays: what it says need not be said again.
+    Stays,
+    /// Lines of it can be kept.
+    Goes,
+    /// Nothing of it is worth keeping.
+    Ignored,
+}
+
+/// The lines that were picked, by block, as ranges of its [readable](crate::values::readable) text, with the worth per token of the
+/// best of them.
+pub(super) type Picked = BTreeMap<BlockAt, (f64, Vec<Range<usize>>)>;
+
+impl Pool {
+    pub(super) fn new(known: &mut Known, survey: &Survey<'_, '_>) -> Self {
+        let units = survey.transcript.units.len();
+        let mut pool = Self { sources: Vec::new(), uses: KeyMap::default(), units };
+        for (unit, of) in survey.transcript.units.iter().enumerate() {
+            if matches!(of.kind, UnitKind::Opaque(_)) {
+                continue;
+            }
+            for (block, content) in of.blocks().enumerate() {
+                let Some(text) = content.text.filter(|text| text.form != Form::Damaged) else { continue };
+                let lines = survey.lines(known, content);
+                let tokens = survey.meter.block(known, content).number() as f64;
+                let age = (units - unit) as f64 / units.max(1) as f64;
+                pool.note(&lines, unit, content.kind == BlockKind::Call);
+                let tokens_a_byte = tokens / text.at.len().max(1) as f64;
+                pool.sources.push(Source { at: BlockAt { unit, block }, lines, tokens_a_byte, age });
+            }
+        }
+        pool
+    }
+
+    fn note(&mut self, lines: &Lines, unit: usize, used: bool) {
+        for value in lines.values() {
+            let seen = self.uses.entry(*value).or_default();
+            seen.times += 1;
+            seen.used |= used;
+            seen.last = unit;
+        }
+    }
+
+    /// What a value is worth where nothing else says it.
+    fn worth(&self, seen: &Use) -> f64 {
+        let age = (self.units - seen.last) as f64 / self.units.max(1) as f64;
+        let often = (1.0 + f64::from(seen.times).ln()).sqrt();
+        (if seen.used { USED } else { 1.0 }) * often / (1.0 + VALUE_AGEING * age)
+    }
+
+    /// Picks lines within a budget. `also` are texts that are kept anyway.
+    pub(super) fn pick(
+        &self,
+        budget: Tokens,
+        stand: &dyn Fn(BlockAt) -> Stand,
+        also: &[&str],
+        topic: &Topic<'_>,
+    ) -> Picked {
+        let mut left: KeyMap<f64> = self.uses.iter().map(|(key, seen)| (*key, self.worth(seen))).collect();
+        let mut said = KeySet::default();
+        for text in also {
+            let lines = Lines::of(text);
+            forget(&mut left, lines.values());
+            said.extend(lines.iter().map(|line| line.key));
+        }
+        for source in self.sources.iter().filter(|source| stand(source.at) == Stand::Stays) {
+            forget(&mut left, source.lines.values());
+            said.extend(source.lines.iter().map(|line| line.key));
+        }
+        let mut greedy = Greedy::new(self, left, topic);
+        for (index, source) in self.sources.iter().enumerate().rev() {
+            if stand(source.at) != Stand::Goes {
+                continue;
+            }
+            for line in 0..source.lines.len() {
+                // The newest of equal lines stands for all.
+                if said.insert(source.lines.line(line).key) {
+                    greedy.offer(index, line);
+                }
+            }
+        }
+        greedy.take(budget)
+    }
+}
+
+/// What was said is worth nothing a second time.
+fn forget(left: &mut KeyMap<f64>, values: &[Key]) {
+    for value in values {
+        left.remove(value);
+    }
+}
+
+/// Which lines are on the topic that was asked for.
+pub(super) struct Topic<'t> {
+    focus: Focus,
+    read: Box<dyn Fn(BlockAt, Range<usize>) -> Option<String> + 't>,
+}
+
+impl<'t> Topic<'t> {
+    /// No topic: lines count by what they say alone.
+    pub(super) fn none() -> Self {
+        Self { focus: Focus::none(), read: Box::new(|_, _| None) }
+    }
+
+    /// A topic; `read` gives the text of a line.
+    pub(super) fn on(topic: &str, read: impl Fn(BlockAt, Range<usize>) -> Option<String> + 't) -> Self {
+        Self { focus: Focus::on([topic]), read: Box::new(read) }
+    }
+
+    fn factor(&self, at: BlockAt, line: &Line<'_>) -> f64 {
+        if self.focus.is_none() {
+            return 1.0;
+        }
+        let hits = (self.read)(at, line.range()).map_or(0, |text| self.focus.hits(&text));
+        if hits > 0 { ON_TOPIC } else { 1.0 }
+    }
+}
+
+struct Greedy<'p> {
+    pool: &'p Pool,
+    /// What values are worth that nothing says yet.
+    left: KeyMap<f64>,
+    topic: &'p Topic<'p>,
+    heap: BinaryHeap<Offer>,
+    /// The lines of each block that may be taken: once one of them is, the others cost no heading.
+    of_source: BTreeMap<usize, Vec<(usize, f64)>>,
+    opened: BTreeSet<usize>,
+    taken: BTreeSet<(usize, usize)>,
+}
+
+/// A line and what it was worth per token when it was last looked at.
+#[derive(Clone, Copy)]
+struct Offer {
+    rate: f64,
+    factor: f64,
+    source: usize,
+    line: usize,
+}
+
+impl PartialEq for Offer {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Offer {}
+impl PartialOrd for Offer {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Offer {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let newer = (self.source, self.line).cmp(&(other.source, other.line));
+        self.rate.total_cmp(&other.rate).then(newer)
+    }
+}
+
+impl<'p> Greedy<'p> {
+    fn new(pool: &'p Pool, left: KeyMap<f64>, topic: &'p Topic<'p>) -> Self {
+        let (of_source, opened, taken) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Self { pool, left, topic, heap: BinaryHeap::new(), of_source, opened, taken }
+    }
+
+    fn offer(&mut self, source: usize, line: usize) {
+        let of = &self.pool.sources[source];
+        let factor = self.topic.factor(of.at, &of.lines.line(line));
+        let rate = self.rate(source, line, factor);
+        if rate > 0.0 {
+            self.heap.push(Offer { rate, factor, source, line });
+            self.of_source.entry(source).or_default().push((line, factor));
+        }
+    }
+
+    /// Offers the lines of a block again, now that they cost less.
+    fn open(&mut self, source: usize) {
+        if !self.opened.insert(source) {
+            return;
+        }
+        for (line, factor) in self.of_source.remove(&source).unwrap_or_default() {
+            let rate = self.rate(source, line, factor);
+            if rate > 0.0 && !self.taken.contains(&(source, line)) {
+                self.heap.push(Offer { rate, factor, source, line });
+            }
+        }
+    }
+
+    fn cost(&self, source: usize, line: &Line<'_>) -> f64 {
+        let heading = if self.opened.contains(&source) { 0.0 } else { HEADING };
+        1.0 + heading + line.range().len() as f64 * self.pool.sources[source].tokens_a_byte
+    }
+
+    fn rate(&self, source: usize, line: usize, factor: f64) -> f64 {
+        let of = &self.pool.sources[source];
+        let line = of.lines.line(line);
+        let values: f64 = line.values.iter().filter_map(|value| self.left.get(value)).sum();
+        let length = line.range().len();
+        let itself = if length >= TELLING_LINE { LINE * (-LINE_AGEING * of.age).exp() } else { 0.0 };
+        factor * (values + itself) / self.cost(source, &line)
+    }
+
+    fn take(mut self, budget: Tokens) -> Picked {
+        let mut left = budget.number() as f64;
+        let mut picked = Picked::new();
+        while let Some(offer) = self.heap.pop() {
+            if self.taken.contains(&(offer.source, offer.line)) {
+                continue;
+            }
+            let now = self.rate(offer.source, offer.line, offer.factor);
+            if self.heap.peek().is_some_and(|next| now < next.rate) {
+                if now > 0.0 {
+                    self.heap.push(Offer { rate: now, ..offer });
+                }
+                continue;
+            }
+            let source = &self.pool.sources[offer.source];
+            let line = source.lines.line(offer.line);
+            let cost = self.cost(offer.source, &line);
+            if now <= 0.0 || left < 1.0 + HEADING {
+                break;
+            }
+            if cost > left {
+                continue;
+            }
+            left -= cost;
+            self.taken.insert((offer.source, offer.line));
+            self.open(offer.source);
+            forget(&mut self.left, line.values);
+            picked.entry(source.at).or_insert_with(|| (now, Vec::new())).1.push(line.range());
+        }
+        for (_, lines) in picked.values_mut() {
+            lines.sort_by_key(|line| line.start);
+        }
+        picked
+    }
+}

@@ -1,0 +1,143 @@
+//! Where a text of ours can stand between messages, so that every provider takes it.
+//!
+//! The role is chosen away from the message before it (after the model or a tool: user, else assistant) and flipped if it
+//! collides with the message behind it. Where neither is legal, the text becomes a block of a user message that is there.
+
+use std::collections::BTreeSet;
+
+use crate::rewrite::Edit;
+use crate::transcript::{Block, ElementId, Transcript, Unit};
+use crate::wire::{self, Role};
+
+/// Where a text is to stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seat {
+    /// A message of its own.
+    Message {
+        /// Under whose name.
+        role: Role,
+        /// Before which message; the list's length for the end.
+        before: ElementId,
+    },
+    /// A block of a user message.
+    Block {
+        /// The message.
+        of: ElementId,
+        /// At which end.
+        end: End,
+    },
+    /// Nowhere: there is no list of messages.
+    None,
+}
+
+/// At which end of a message's content a block is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Before what is there.
+    Front,
+    /// Behind it.
+    Back,
+}
+
+/// The seat before a unit, when these units are gone.
+#[must_use]
+pub fn find(transcript: &Transcript<'_>, before: usize, gone: &BTreeSet<usize>) -> Seat {
+    let Some(array) = transcript.messages else { return Seat::None };
+    let goes = gone_messages(transcript, gone);
+    let count = transcript.message_count();
+    let messages_of = |unit: &Unit<'_>| {
+        let messages: Vec<usize> = unit.owns.iter().filter_map(|id| transcript.message_of(*id)).collect();
+        messages
+    };
+    // Two units can share a message: what stands behind a unit stands behind all of its messages.
+    let kept = transcript.units.iter().enumerate().take(before).filter(|(at, _)| !gone.contains(at));
+    let behind = kept.flat_map(|(_, unit)| messages_of(unit)).max().map(|message| message + 1);
+    let first = transcript.units.get(before).and_then(|unit| messages_of(unit).into_iter().min());
+    let before = behind.or(first).unwrap_or(count);
+    let element = |index: usize| ElementId { array, index: index as u32 };
+    let previous = (0..before).rev().find(|i| !goes[*i]).map(element);
+    let next = (before..count).find(|i| !goes[*i]).map(element);
+    let role = |id: Option<ElementId>| id.and_then(|id| wire::role(transcript, id));
+    let is_model = |role: Option<Role>| matches!(role, Some(Role::Assistant | Role::Tool));
+    let wanted = if is_model(role(previous)) { Role::User } else { Role::Assistant };
+    let flipped = if wanted == Role::User { Role::Assistant } else { Role::User };
+    let collides = |with: Option<ElementId>, own: Role| role(with) == Some(own);
+    let at = next.unwrap_or(element(count));
+    // The first message must be the user's, and a reply of ours must not be the last word.
+    let as_message = |own: Role| {
+        own == Role::User || (previous.is_some_and(|p| role(Some(p)) != Some(Role::System)) && next.is_some())
+    };
+    let legal = |own: &Role| !collides(previous, *own) && !collides(next, *own) && as_message(*own);
+    if let Some(role) = [wanted, flipped].into_iter().find(legal) {
+        return Seat::Message { role, before: at };
+    }
+    let user = |id: Option<ElementId>| id.filter(|_| role(id) == Some(Role::User));
+    match (user(previous), user(next)) {
+        (Some(of), _) => Seat::Block { of, end: End::Back },
+        (None, Some(of)) => Seat::Block { of, end: End::Front },
+        (None, None) => Seat::Message { role: Role::User, before: at },
+    }
+}
+
+/// Which messages go entirely when these units go.
+#[must_use]
+pub fn gone_messages(transcript: &Transcript<'_>, gone: &BTreeSet<usize>) -> Vec<bool> {
+    let mut stays = vec![false; transcript.message_count()];
+    let mut goes = vec![false; transcript.message_count()];
+    for (at, unit) in transcript.units.iter().enumerate() {
+        for message in unit.owns.iter().filter_map(|id| transcript.message_of(*id)) {
+            let list = if gone.contains(&at) { &mut goes } else { &mut stays };
+            list[message] = true;
+        }
+    }
+    goes.iter().zip(&stays).map(|(goes, stays)| *goes && !*stays).collect()
+}
+
+impl Seat {
+    /// Under whose name the text stands.
+    #[must_use]
+    pub fn role(self) -> Role {
+        match self {
+            Self::Message { role, .. } => role,
+            Self::Block { .. } | Self::None => Role::User,
+        }
+    }
+
+    /// The edits that put a text there.
+    #[must_use]
+    pub fn put(self, transcript: &Transcript<'_>, text: &str) -> Vec<Edit> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Message { role, before } => {
+                vec![Edit::Insert { before, json: wire::message(transcript.dialect, role, text) }]
+            }
+            Self::Block { of, end } => as_block(transcript, of, end, text),
+        }
+    }
+}
+
+/// Adds a block to a user message. String content becomes a list in which the original text is a block of its own.
+fn as_block(transcript: &Transcript<'_>, message: ElementId, end: End, text: &str) -> Vec<Edit> {
+    let block = wire::block(transcript.dialect, Role::User, text);
+    if let Some(array) = transcript.content_array(message) {
+        let count = transcript.arrays.elements(array).len() as u32;
+        let index = if end == End::Front { 0 } else { count };
+        return vec![Edit::Insert { before: ElementId { array, index }, json: block }];
+    }
+    let said = transcript.units.iter().filter(|unit| unit.owns.contains(&message)).flat_map(Unit::blocks);
+    let own = transcript.span_of(message);
+    let original = said.filter(|b| own.contains(b.at)).map(Block::text).find(|text| !text.trim().is_empty());
+    // An empty string may be a message's content; an empty block may not be part of it.
+    let Some(original) = original else {
+        return vec![Edit::Insert {
+            before: message,
+            json: wire::message(transcript.dialect, Role::User, text),
+        }];
+    };
+    let original = wire::block(transcript.dialect, Role::User, &original);
+    let json = match end {
+        End::Front => format!("[{block},{original}]"),
+        End::Back => format!("[{original},{block}]"),
+    };
+    vec![Edit::Set { object: own, key: "content", json }]
+}
