@@ -44,6 +44,8 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use case::Case;
+use longhaul_engine::{Dialect, wire};
+use notation::Session;
 
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compressor");
@@ -97,4 +99,43 @@ fn every_case_comes_out_as_it_is_written_down() {
         wrong
     });
     assert!(wrong.is_empty(), "{} do not hold\n\n{}", wrong.len(), wrong.join("\n\n"));
+}
+
+/// What the notation says, it says in every dialect: the transcripts that are read back differ only in what the wire can say
+/// about failure.
+#[test]
+fn the_notation_says_the_same_in_every_dialect() {
+    let lines = "
+        system   You are careful.
+        tools    2
+        user     look at both
+        + image  80x60
+        + text   and mind the port
+        sealed   both of them
+        + reply  Reading.
+        + read   a.toml → port = 80 ¦ host = here
+        + bash   make «x × 3»\\ntest ✗ «log 1..3»exit code: 2
+        write    b.py := «lines 1..8 of b.py» → ok
+        orphan   → nobody asked
+        bash     never answered
+        user     stop
+        for n in 1..3
+          ask    {\"n\":{n},\"text\":\"«words 5 {n}»\"} → yes
+        user     go on
+        bash     still open";
+    let mut session = Session::default();
+    session.extend(lines.lines().map(|line| line.strip_prefix("        ").unwrap_or(line)));
+    let sketches = Dialect::ALL.map(|dialect| {
+        let body = write::body(dialect, "gpt-5", &session, &session);
+        let (transcript, _) = wire::parse(dialect, &body).unwrap();
+        assert_eq!(transcript.units.len(), session.units.len(), "{dialect}");
+        let lines = support::sketch(&transcript).into_iter().filter(|line| !line.starts_with("Reasoning"));
+        let settled = |line: String| match line.strip_prefix("Call ") {
+            Some(arguments) => support::canonical(arguments),
+            None => line.replace("Some(true)", "None"),
+        };
+        lines.map(settled).collect::<Vec<_>>()
+    });
+    assert_eq!(sketches[0], sketches[1]);
+    assert_eq!(sketches[0], sketches[2]);
 }

@@ -21,7 +21,8 @@ pub struct Setting {
 pub fn setting(dialect: Dialect, lines: &[&str]) -> Setting {
     let mut config = Config::default();
     let keep = Keep::Nothing;
-    let mut wish = Wish { trigger: Trigger::Manual, force: false, to_tokens: None, keep, session: None };
+    let mut wish =
+        Wish { trigger: Trigger::Manual, force: false, to_tokens: None, focus: None, keep, session: None };
     let mut name = match dialect {
         Dialect::Chat | Dialect::Responses => "gpt-5".to_owned(),
         Dialect::Messages => "claude-sonnet-4-5".to_owned(),
@@ -46,7 +47,7 @@ pub fn setting(dialect: Dialect, lines: &[&str]) -> Setting {
             "force" => wish.force = true,
             "keep" => wish.keep = Keep::Originals(SessionKey::new([7; 32])),
             "model" => value.clone_into(&mut name),
-            "focus" => {}
+            "focus" => wish.focus = Some(value.to_owned()),
             "engine" => value.clone_into(&mut config.context.engine),
             fact => {
                 let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));

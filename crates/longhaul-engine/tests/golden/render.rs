@@ -77,6 +77,18 @@ impl<'t, 'b> View<'t, 'b> {
         self.place(number).map(|at| &self.output.units[at])
     }
 
+    /// The units whose results no longer say of themselves that they failed, or say so now.
+    pub fn changed_flags(&self) -> Vec<usize> {
+        let flags = |unit: &Unit<'_>| match &unit.kind {
+            UnitKind::Step { exchanges, .. } => exchanges.iter().map(|exchange| exchange.failed).collect(),
+            _ => Vec::new(),
+        };
+        let numbers = self.numbers.iter().zip(&self.output.units);
+        let numbers = numbers.filter_map(|(number, unit)| Some(((*number)?, unit)));
+        let changed = numbers.filter(|(number, unit)| flags(unit) != flags(&self.original.units[*number]));
+        changed.map(|(number, _)| number).collect()
+    }
+
     /// The checkpoints, of which there should be at most one.
     pub fn checkpoints(&self) -> Vec<Seated> {
         let body: Value = serde_json::from_str(self.output.body).unwrap();
@@ -226,17 +238,12 @@ fn write_unit(out: &mut String, number: usize, unit: &Unit<'_>, original: &Unit<
 fn exchange_line(exchange: &Exchange<'_>, words: &impl Fn(&Block<'_>) -> String) -> String {
     let tool = if exchange.status == Status::Orphan { "orphan" } else { &exchange.tool };
     let call = exchange.call.as_ref().map(|call| format!(" {}", words(call))).unwrap_or_default();
-    let arrow = if exchange.failed == Some(true) { "✗" } else { "→" };
     let results = exchange.results.iter().map(|block| match kind(block) {
         "text" => words(block),
         other => other.to_owned(),
     });
     let results = results.collect::<Vec<_>>().join(" ¦ ");
-    if exchange.answers.is_empty() {
-        format!("{tool}{call}")
-    } else {
-        format!("{tool}{call} {arrow} {results}")
-    }
+    if exchange.answers.is_empty() { format!("{tool}{call}") } else { format!("{tool}{call} → {results}") }
 }
 
 /// A text on one line, its middle left out where it is long.
@@ -263,10 +270,21 @@ fn write_checkpoint(out: &mut String, seated: &Seated) {
             continue;
         }
         let _ = writeln!(out, "   ## {title}");
-        for line in lines {
-            let _ = writeln!(out, "   {}", shown(line, 240));
+        for run in lines.chunk_by(|a, b| without_numbers(a) == without_numbers(b)) {
+            let few = run.len() <= 4;
+            let shown_lines = if few { run } else { &run[..2] };
+            for line in shown_lines {
+                let _ = writeln!(out, "   {}", shown(line, 240));
+            }
+            if let (false, Some(last)) = (few, run.last()) {
+                let _ = writeln!(out, "   … {} alike\n   {}", run.len() - 3, shown(last, 240));
+            }
         }
     }
+}
+
+fn without_numbers(line: &str) -> String {
+    line.chars().filter(|c| !c.is_ascii_digit()).collect()
 }
 
 impl Seated {

@@ -131,6 +131,8 @@ impl Run<'_> {
         let (after, _) = wire::parse(self.dialect, &output).unwrap();
         let view = View::new(&original, &after);
         self.judge(&output, &report, &mut wrong);
+        let flags = view.changed_flags().into_iter();
+        wrong.extend(flags.map(|number| format!("whether {number} failed is said otherwise")));
         let counter = self.setting.policy.model.counter();
         let held = Held {
             dialect: self.dialect,
