@@ -13,10 +13,13 @@ mod shell;
 mod tests;
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::digest::{self, Ended};
+use crate::passes::is_cut;
 use crate::tools::{Call, Family, on_one_line};
 use crate::transcript::{Block, BlockKind, Exchange, Transcript, UnitKind};
 
@@ -29,9 +32,11 @@ pub struct Action {
     pub tool: String,
     /// What it does.
     pub verb: Verb,
-    /// What a reader would name: the path, the command on one line, the query, the address. None where the call is only words
+    /// What a reader would name: the path, the command on one line, the query, the address, else the arguments. None where the call is only words
     /// inside the reply.
     pub target: Option<String>,
+    /// What tells the call from others: the same for the same thing asked, white space apart.
+    pub(crate) key: Option<u64>,
     /// The files that the call names, in its order; whether it got through is said by the outcome.
     pub files: Vec<Touch>,
     /// The one file whose text the result is, where it is nothing else.
@@ -98,7 +103,7 @@ pub enum Touched {
 /// The actions of a transcript, beside its units.
 #[derive(Debug, Clone, Default)]
 pub struct Actions {
-    by_unit: Vec<Vec<Action>>,
+    by_unit: Vec<Vec<Arc<Action>>>,
 }
 
 impl Actions {
@@ -106,23 +111,34 @@ impl Actions {
     #[must_use]
     pub fn of(transcript: &Transcript<'_>) -> Self {
         let of_unit = |kind: &UnitKind<'_>| match kind {
-            UnitKind::Step { exchanges, .. } => exchanges.iter().map(Action::of).collect(),
+            UnitKind::Step { exchanges, .. } => exchanges.iter().map(Action::of).map(Arc::new).collect(),
             _ => Vec::new(),
         };
         Self { by_unit: transcript.units.iter().map(|unit| of_unit(&unit.kind)).collect() }
     }
 
+    /// Those of somebody who read them before: each with its unit, oldest first.
+    pub(crate) fn read_before(actions: impl Iterator<Item = (usize, Arc<Action>)>) -> Self {
+        let mut by_unit: Vec<Vec<Arc<Action>>> = Vec::new();
+        for (unit, action) in actions {
+            by_unit.resize_with(by_unit.len().max(unit + 1), Vec::new);
+            by_unit[unit].push(action);
+        }
+        Self { by_unit }
+    }
+
     /// The actions of a unit, one for each of its exchanges.
     #[must_use]
-    pub fn of_unit(&self, unit: usize) -> &[Action] {
+    pub fn of_unit(&self, unit: usize) -> &[Arc<Action>] {
         self.by_unit.get(unit).map_or(&[], Vec::as_slice)
     }
 
     /// Every action with its unit and its place among the unit's exchanges, oldest first.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, usize, &Action)> {
+    #[must_use = "an iterator does nothing by itself"]
+    pub fn all(&self) -> impl DoubleEndedIterator<Item = (usize, usize, &Action)> {
         let units = self.by_unit.iter().enumerate();
         units.flat_map(|(unit, actions)| {
-            actions.iter().enumerate().map(move |(at, action)| (unit, at, action))
+            actions.iter().enumerate().map(move |(at, action)| (unit, at, &**action))
         })
     }
 }
@@ -138,12 +154,14 @@ impl Action {
         let call = Call::of(Some(&*exchange.tool).filter(|tool| !tool.is_empty()), arguments.as_deref());
         let ended = ended(exchange, &call);
         let (files, shows, lines) = files(&call, arguments.as_deref().unwrap_or_default());
-        let target = target(&call)
-            .map(|target| on_one_line(&target, TARGET_WIDTH))
-            .filter(|target| !target.is_empty());
+        let asked = target(&call);
+        let key = asked.as_deref().filter(|asked| !is_cut(asked)).map(key);
+        let target =
+            asked.map(|target| on_one_line(&target, TARGET_WIDTH)).filter(|target| !target.is_empty());
         Self {
             tool: exchange.tool.clone().into_owned(),
             verb: verb(&call),
+            key,
             target: target.or_else(|| files.first().map(|touch| touch.path.clone())),
             files,
             shows,
@@ -153,6 +171,12 @@ impl Action {
             tests: ended.tests,
         }
     }
+}
+
+fn key(asked: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    asked.split_whitespace().for_each(|word| word.hash(&mut hasher));
+    hasher.finish()
 }
 
 fn verb(call: &Call) -> Verb {
@@ -182,7 +206,10 @@ fn target(call: &Call) -> Option<String> {
         Some(Family::Delegate) => call.task(),
         Some(Family::Memory) => call.note(),
         Some(Family::Todo) => None,
-        None => call.path().or_else(|| call.pattern()).or_else(|| call.address()),
+        None => {
+            let named = call.path().or_else(|| call.pattern()).or_else(|| call.address());
+            named.or_else(|| Some(call.named_arguments()))
+        }
     }
 }
 
@@ -244,15 +271,23 @@ fn ended(exchange: &Exchange<'_>, call: &Call) -> Ended {
         Some(Family::Read | Family::Search | Family::List | Family::WebSearch | Family::Fetch) => READ_GLANCE,
         _ => RUN_GLANCE,
     };
-    let words = || exchange.results.iter().filter(|block| block.kind == BlockKind::Text);
-    let text = match (words().next(), words().next_back()) {
-        (Some(first), Some(last)) => looked_at(first, last, glance),
-        _ => Cow::Borrowed(""),
+    let words: Vec<&Block<'_>> =
+        exchange.results.iter().filter(|block| block.kind == BlockKind::Text).collect();
+    let said = exchange.failed;
+    // What was shortened before tells its outcome block by block.
+    if words.len() > 1 && words.iter().any(|block| block.opening(1).starts_with('[')) {
+        let each = words.iter().map(|block| digest::ended(call, &looked_at(block, block, glance), said));
+        return each.reduce(Ended::and).unwrap_or(Ended::UNANSWERED);
+    }
+    let text = match words.as_slice() {
+        [] => Cow::Borrowed(""),
+        [first, ..] => looked_at(first, words.last().unwrap_or(first), glance),
     };
-    let ended = digest::ended(call, &text, exchange.failed);
+    let ended = digest::ended(call, &text, said);
     // Runs of many binaries have a summary for each, all over their output.
-    let whole =
-        ended.tests.and_then(|_| words().filter_map(|block| TestCounts::of_cargo(block.raw())).next_back());
+    let whole = ended
+        .tests
+        .and_then(|_| words.iter().filter_map(|block| TestCounts::of_cargo(block.raw())).next_back());
     Ended { tests: whole.or(ended.tests), ..ended }
 }
 

@@ -3,13 +3,15 @@
 //! Each kind of fact is a field of [`Known`] with its own map, so that a new kind is a new field. Memory is bounded: a
 //! map keeps two generations, and what nobody asked for during a whole one is forgotten.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 
 use crate::evidence::{Reader, Reading};
+use crate::parallel;
 use crate::tokens::{Counter, Tokens, Vocabulary};
 use crate::values::Lines;
 
@@ -45,6 +47,7 @@ pub struct Known {
     counts: Generations<(ContentKey, Vocabulary), Tokens>,
     lines: Generations<ContentKey, Arc<Lines>>,
     readings: Generations<(ContentKey, Reader), Arc<Reading>>,
+    threads: NonZeroUsize,
 }
 
 impl Known {
@@ -56,6 +59,7 @@ impl Known {
             counts: Generations::with_room(facts),
             readings: Generations::with_room(facts),
             lines: Generations::with_room(facts),
+            threads: NonZeroUsize::MIN,
         }
     }
 
@@ -66,6 +70,12 @@ impl Known {
         read: impl FnOnce() -> Reading,
     ) -> Arc<Reading> {
         self.readings.value(key, || Arc::new(read()))
+    }
+
+    /// Computes what is not known on so many threads, instead of one. What comes out is the same.
+    #[must_use]
+    pub fn on_threads(self, threads: NonZeroUsize) -> Self {
+        Self { threads, ..self }
     }
 
     /// The tokens of a block, counted now only if they were not before; `text` is called only then. The factor is
@@ -83,6 +93,24 @@ impl Known {
     /// The lines of a block with their values, read now only if they were not before.
     pub fn lines<T: AsRef<str>>(&mut self, key: ContentKey, text: impl FnOnce() -> T) -> Arc<Lines> {
         self.lines.value(key, || Arc::new(Lines::of(text().as_ref())))
+    }
+
+    /// Counts many blocks ahead, so that those which were not counted before are counted side by side.
+    pub fn count_all<B: Sync, T: AsRef<str>>(
+        &mut self,
+        counter: Counter,
+        blocks: impl IntoIterator<Item = (ContentKey, B)>,
+        text: impl Fn(&B) -> T + Sync,
+    ) {
+        let vocabulary = counter.vocabulary;
+        let mut seen: HashSet<ContentKey, BuildHasherDefault<DefaultHasher>> = HashSet::default();
+        let mut new = |key: &ContentKey| !self.counts.holds(&(*key, vocabulary)) && seen.insert(*key);
+        let unknown: Vec<_> = blocks.into_iter().filter(|(key, _)| new(key)).collect();
+        let counts =
+            parallel::map(self.threads, &unknown, |(_, block)| vocabulary.count(text(block).as_ref()));
+        for ((key, _), tokens) in unknown.iter().zip(counts) {
+            self.counts.value((*key, vocabulary), || tokens);
+        }
     }
 
     /// Starts a new generation: what was not asked for since the last but one call is forgotten. It also happens by
@@ -166,6 +194,10 @@ impl<K: Copy + Eq + Hash, V: Clone + TakesRoom> Generations<K, V> {
         value
     }
 
+    fn holds(&self, key: &K) -> bool {
+        self.young.contains_key(key) || self.old.contains_key(key)
+    }
+
     fn turn(&mut self) {
         self.old = std::mem::take(&mut self.young);
         self.taken = 0;
@@ -179,6 +211,8 @@ impl<K: Copy + Eq + Hash, V: Clone + TakesRoom> Generations<K, V> {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::num::NonZeroUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::{ContentKey, Known};
     use crate::tokens::{Counter, Factor, Tokens, Vocabulary};
@@ -231,6 +265,24 @@ mod tests {
             assert!(!looked_at(&mut known, COUNTER, "used"));
         }
         assert!(looked_at(&mut known, COUNTER, "unused"));
+    }
+
+    #[test]
+    fn counting_ahead_on_threads_counts_each_unknown_text_once_and_changes_no_count() {
+        let texts: Vec<String> =
+            (0..200).map(|n| format!("text number {} ", n % 50).repeat(n % 50)).collect();
+        let blocks = || texts.iter().map(|text| (ContentKey::of(0, text.as_bytes()), text));
+        for threads in [1, 2, 8] {
+            let mut known = Known::default().on_threads(NonZeroUsize::new(threads).unwrap());
+            looked_at(&mut known, COUNTER, &texts[49]);
+            let counted = AtomicUsize::new(0);
+            known.count_all(COUNTER, blocks(), |text| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                *text
+            });
+            assert_eq!(counted.into_inner(), 49);
+            assert!(texts.iter().all(|text| !looked_at(&mut known, COUNTER, text)));
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! - [`meter`] counts it for one of the [`models`], with the tokenizers of [`tokens`]; [`known`] remembers what was counted.
 //! - [`action`] says what each tool call did: the verb, the target, the files, the outcome.
 //! - [`policy`] turns a configuration into the numbers that hold for the model.
+//! - [`passes`] propose shorter texts for single blocks: pointers, lines, cut arguments, marks in place of images.
 //! - [`plan`] decides what shrinks and what goes. [`digest`] makes one tool output short and keeps its [`facts`]; it reads text
 //!   by [`lines`] and JSON by its [`shape`]. What is kept elsewhere passes [`redact`] first.
 //! - [`evidence`] is what a handover could cite: requests, rules, deeds, files, problems, decisions.
@@ -32,6 +33,7 @@ pub mod ledger;
 pub mod lines;
 pub mod meter;
 pub mod models;
+mod parallel;
 pub mod passes;
 pub mod plan;
 pub mod policy;

@@ -3,6 +3,8 @@
 //! Words are counted by the model's tokenizer or the nearest one; what has no words (pictures, documents, sealed
 //! reasoning) by its size, and then the count is not called exact. Every message adds the few tokens of its framing.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::json::Span;
@@ -94,25 +96,13 @@ impl Meter {
         }
     }
 
-    /// The words of a block; of one that is not understood, all of its JSON.
     fn words(&self, known: &mut Known, block: &Block<'_>) -> Tokens {
-        let Some(text) = block.text else {
-            let raw = block.raw();
-            let json = ContentKey::of(Form::Json as u8, raw.as_bytes());
-            return known.count(self.counter, json, || raw);
-        };
-        let key = ContentKey::of(text.form as u8, block.body[text.at.range()].as_bytes());
-        known.count(self.counter, key, || block.text())
+        known.count(self.counter, key(block), || words(block))
     }
 
     /// Whether every block's count is what the model's own tokenizer says.
     #[must_use]
     pub fn is_exact(&self, transcript: &Transcript<'_>) -> bool {
-        let has_words = |block: &Block<'_>| match block.kind {
-            BlockKind::Image(_) | BlockKind::Audio => false,
-            BlockKind::Document(_) | BlockKind::Reasoning(_) => block.text.is_some(),
-            _ => true,
-        };
         self.counter.is_exact() && transcript.blocks().all(has_words)
     }
 
@@ -132,6 +122,8 @@ impl Meter {
 
     /// The whole request by part.
     pub fn parts(&self, known: &mut Known, transcript: &Transcript<'_>) -> Parts {
+        let blocks = transcript.blocks().filter(|block| has_words(block));
+        known.count_all(self.counter, blocks.map(|block| (key(block), block)), |block| words(block));
         let mut parts = Parts::default();
         let mut names = Vec::new();
         let mut add = |part: Part, block: &Block<'_>, parts: &mut Parts| {
@@ -184,6 +176,26 @@ impl Meter {
         }
         add(&mut parts.system, usize::MAX);
     }
+}
+
+/// Whether a block is counted by its words, and not by its size.
+fn has_words(block: &Block<'_>) -> bool {
+    match block.kind {
+        BlockKind::Image(_) | BlockKind::Audio => false,
+        BlockKind::Document(_) | BlockKind::Reasoning(_) => block.text.is_some(),
+        _ => true,
+    }
+}
+
+/// The words of a block; of one that is not understood, all of its JSON.
+fn words<'b>(block: &Block<'b>) -> Cow<'b, str> {
+    if block.text.is_some() { block.text() } else { Cow::Borrowed(block.raw()) }
+}
+
+/// The identity of a block's words.
+fn key(block: &Block<'_>) -> ContentKey {
+    let (at, form) = block.text.map_or((block.at, Form::Json), |text| (text.at, text.form));
+    ContentKey::of(form as u8, block.body[at.range()].as_bytes())
 }
 
 fn slot(parts: &mut Parts, part: Part, kind: BlockKind) -> &mut Tokens {

@@ -124,6 +124,12 @@ impl Call {
         Some(format!("{action} {target}").trim().to_owned()).filter(|note| !note.is_empty())
     }
 
+    /// Its arguments, by name: `id=7, city=Graz`.
+    pub(crate) fn named_arguments(&self) -> String {
+        let named = |name: &String| Some(format!("{name}={}", on_one_line(&self.argument(&[name])?, 40)));
+        self.arguments.keys().filter_map(named).collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether it takes files away.
     pub(crate) fn deletes(&self) -> bool {
         self.tool.as_deref().is_some_and(|tool| TABLES.deletes.tools.contains(&plain_name(tool)))

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::builder::PossibleValuesParser;
+use anstream::ColorChoice;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -29,6 +30,24 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+const COMPRESS_HELP: &str = "\
+Example:
+  longhaul compress session.json -o smaller.json --originals removed.jsonl
+  longhaul compress session.json --to-tokens 20000 --focus 'database schema' > smaller.json
+  longhaul compress session.json --preview --diff
+  longhaul compress *.json --out-dir smaller --json > reports.jsonl
+  longhaul compress - < sessions.jsonl > smaller.jsonl
+
+The body goes to standard output, -o or --out-dir, the report for people to standard error. --json prints the report for \
+programs on standard output, so it needs -o, --out-dir or --preview; of several bodies, and with --out-dir, it prints one \
+report a line.
+
+An input whose first line is a whole body and that goes on behind it holds a body a line; --jsonl says so where the first \
+line may be broken. A line that is no body is said with its number and passes as it is, the others still come out, and the \
+exit code is 2.
+
+What is removed is lost unless --originals keeps it; longhaul recall reads it back.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say what a provider would refuse in a request body
@@ -42,11 +61,8 @@ pub(crate) enum Command {
     /// Digest one tool output: short, true, the facts first
     #[command(after_help = "Example:\n  cargo test 2>&1 | longhaul digest --tool bash --tokens 150 -")]
     Digest(DigestArgs),
-    /// Make a request body smaller: tool outputs become short digests, without any model
-    #[command(
-        after_help = "Example:\n  longhaul compress --engine sacred-zone session.json -o smaller.json --originals removed.jsonl\n\n\
-        What is removed is lost unless --originals keeps it; longhaul recall reads it back."
-    )]
+    /// Make request bodies smaller: valid, truthful, without any model
+    #[command(after_help = COMPRESS_HELP)]
     Compress(CompressArgs),
     /// Sum a log of compactions
     #[command(after_help = "Example:\n  longhaul stats compactions.jsonl")]
@@ -103,45 +119,89 @@ pub(crate) struct TokensArgs {
 }
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
 pub(crate) struct CompressArgs {
-    /// The request body: a file, or - for standard input
-    #[arg(value_name = "BODY")]
-    pub(crate) body: PathBuf,
+    /// Request bodies: files, or - for standard input; one that holds a body a line is worked on line by line
+    #[arg(value_name = "BODY", required = true)]
+    pub(crate) bodies: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) told: Told,
     #[command(flatten)]
     pub(crate) config: ConfigFile,
-    #[command(flatten)]
-    pub(crate) policy: PolicyFlags,
-    /// The largest result wanted, in tokens
+    /// The largest result wanted, in tokens; the report says if the floor is higher
     #[arg(long, value_name = "N")]
     pub(crate) to_tokens: Option<u64>,
-    /// What is to be kept before all else
-    #[arg(long, value_name = "TOPIC")]
+    /// A topic that is to be kept before all else
+    #[arg(long, value_name = "TOPIC", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) focus: Option<String>,
+    /// Who writes the summary: none, our own code; auto, a model where one is configured
+    #[arg(long, value_enum, value_name = "WHO")]
+    pub(crate) summarizer: Option<Summarizer>,
     /// Compact even below the threshold
     #[arg(long)]
     pub(crate) force: bool,
     /// Say what would be done, and write no body
     #[arg(long)]
     pub(crate) preview: bool,
+    /// Show by message what went and why: on standard error, with --preview on standard output
+    #[arg(long)]
+    pub(crate) diff: bool,
+    /// Where several bodies go, each under its name; the directory is made if it is not there
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub(crate) out_dir: Option<PathBuf>,
+    /// BODY holds a body a line, even if its first line is broken; the result is the same lines in the same order
+    #[arg(long, conflicts_with = "out_dir")]
+    pub(crate) jsonl: bool,
     /// Keep what is removed or shortened in this file, secrets taken out
     #[arg(long, value_name = "FILE")]
     pub(crate) originals: Option<PathBuf>,
     /// Keep it as it was, secrets included, in a file that only you can read (mode 0600)
     #[arg(long, value_name = "FILE", conflicts_with = "originals")]
     pub(crate) originals_raw: Option<PathBuf>,
-    /// Append a row about this compaction to a log, for longhaul stats
+    /// Append a row about each compaction to a log, for longhaul stats
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
-    /// Write the report as JSON to a file
+    /// Write the report as JSON to a file; of several bodies one report a line
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// Say nothing on standard error but failures
     #[arg(long)]
     pub(crate) quiet: bool,
+    /// Whether the report is coloured; auto: on a terminal, unless `NO_COLOR` is set
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
+    pub(crate) color: Color,
     #[command(flatten)]
     pub(crate) answer: Answer,
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
+}
+
+/// Who writes the summary of what is folded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Summarizer {
+    /// Our own code
+    None,
+    /// A model where one is configured, else our own code
+    Auto,
+}
+
+/// Whether output for people is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<Color> for ColorChoice {
+    fn from(color: Color) -> Self {
+        match color {
+            Color::Auto => Self::Auto,
+            Color::Always => Self::AlwaysAnsi,
+            Color::Never => Self::Never,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -89,6 +89,13 @@ pub(crate) struct Flag {
     pub(crate) value: Value,
 }
 
+/// The name and the text of the file that `--config` named, else of the one that is read when none is, if it is there.
+pub(crate) fn read_file(named: Option<&FilePath>) -> Result<Option<(String, String)>, Failure> {
+    let there = FilePath::new(FILE);
+    let file = named.or_else(|| there.exists().then_some(there));
+    file.map(|file| Ok((input::shown(file), input::read_text(file)?))).transpose()
+}
+
 impl Settings {
     /// Reads all layers and checks every value. `file` is the one that `--config` named.
     pub(crate) fn load(
@@ -96,13 +103,7 @@ impl Settings {
         environment: &[(String, String)],
         flags: Vec<Flag>,
     ) -> Result<Settings, Failure> {
-        let text = match file {
-            Some(file) => Some((input::shown(file), input::read_text(file)?)),
-            None if FilePath::new(FILE).exists() => {
-                Some((FILE.to_owned(), input::read_text(FilePath::new(FILE))?))
-            }
-            None => None,
-        };
+        let text = read_file(file)?;
         let text = text.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
         Settings::from_layers(text, environment, flags)
     }
@@ -144,15 +145,16 @@ impl Settings {
 
     /// Tells the person at the terminal which older spellings were used, and what may not be what was meant.
     pub(crate) fn say_notes(&self, warnings: &[Warning]) {
-        for note in &self.notes {
-            output::say(note);
-        }
-        for warning in warnings {
-            match self.typed_place(&warning.key, &warning.message) {
-                Some(place) => output::say(&format!("{place}: warning: {warning}")),
-                None => output::say(&format!("warning: {warning}")),
-            }
-        }
+        self.note_lines(warnings).iter().for_each(|line| output::say(line));
+    }
+
+    /// The same as lines.
+    pub(crate) fn note_lines(&self, warnings: &[Warning]) -> Vec<String> {
+        let line = |warning: &Warning| match self.typed_place(&warning.key, &warning.message) {
+            Some(place) => format!("{place}: warning: {warning}"),
+            None => format!("warning: {warning}"),
+        };
+        self.notes.iter().cloned().chain(warnings.iter().map(line)).collect()
     }
 
     /// Where a key was typed; for a section, the first value below it; for a default, the keys it is compared with.

@@ -1,6 +1,7 @@
 //! Which engine compacts, by the name in the configuration.
 
 use longhaul_engine::known::Known;
+use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::{self, Plan, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::{Refused, Transcript};
@@ -15,13 +16,10 @@ pub(crate) fn plan(
     let mut note = None;
     let mut plan = match policy.engine.as_str() {
         "sacred-zone" => plan::sacred_zone(policy, wish, known, transcript),
+        "compressor" => plan::compressor(policy, wish, &Ledger::default(), known, transcript),
         name => {
-            note = Some(if name == "compressor" {
-                "the compressor is not in this version; the sacred-zone engine was used".to_owned()
-            } else {
-                format!("no engine is called {name}; the sacred-zone engine was used")
-            });
-            plan::sacred_zone(policy, wish, known, transcript)
+            note = Some(format!("no engine is called {name}; the compressor was used"));
+            plan::compressor(policy, wish, &Ledger::default(), known, transcript)
         }
     }?;
     plan.report_mut().notes.extend(note);

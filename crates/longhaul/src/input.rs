@@ -1,15 +1,21 @@
 //! Reading what a command works on: a file, or standard input for `-`.
 
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use serde::de::IgnoredAny;
 
 use crate::failure::Failure;
 
 /// The whole of it, as text. A byte-order mark stays, because the output must be able to equal the input.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
-    let shown = shown(path);
-    let bytes = read_bytes(path)?;
+    text(&shown(path), read_bytes(path)?)
+}
+
+/// Bytes as text; `shown` is how messages name them.
+pub(crate) fn text(shown: &str, bytes: Vec<u8>) -> Result<String, Failure> {
     if bytes.starts_with(&[0x1f, 0x8b]) {
         return Err(Failure::Wrong(format!("{shown} is gzip-compressed; unpack it first")));
     }
@@ -32,11 +38,97 @@ pub(crate) fn shown(path: &Path) -> String {
 }
 
 /// It as a stream of bytes, for what can be larger than memory.
-pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
+pub(crate) fn open(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     if path == Path::new("-") {
-        return Ok(Box::new(std::io::stdin().lock()));
+        return Ok(Box::new(std::io::stdin()));
     }
-    File::open(path).map(|file| Box::new(file) as Box<dyn Read>).map_err(|error| unreadable(path, &error))
+    let open = File::open(path).map(|file| Box::new(file) as Box<dyn Read + Send>);
+    open.map_err(|error| unreadable(path, &error))
+}
+
+/// What an input holds.
+pub(crate) enum Held {
+    /// One document.
+    One(Vec<u8>),
+    /// A document a line.
+    Lines(Lines),
+}
+
+/// Tells one document from a document a line: the first line is whole by itself, and more follows. No single document looks
+/// like that, because nothing may follow its end, so two lines are enough to know.
+pub(crate) fn one_or_lines(path: &Path) -> Result<Held, Failure> {
+    let mut lines = Lines::open(path)?;
+    let mut read: Vec<Line> = Vec::new();
+    while read.iter().filter(|line| !line.is_blank()).count() < 2
+        && let Some(line) = lines.next().transpose()?
+    {
+        read.push(line);
+    }
+    let mut full = read.iter().filter(|line| !line.is_blank());
+    if full.next().is_some_and(Line::is_document) && full.next().is_some() {
+        lines.ahead = read.into();
+        return Ok(Held::Lines(lines));
+    }
+    let join = |mut all: Vec<u8>, line: Vec<u8>| {
+        all.extend(line);
+        all
+    };
+    let mut bytes = read.into_iter().map(|line| line.bytes).reduce(join).unwrap_or_default();
+    lines.from.read_to_end(&mut bytes).map_err(|error| unreadable(path, &error))?;
+    Ok(Held::One(bytes))
+}
+
+/// One line of an input, with its end.
+pub(crate) struct Line {
+    /// Counted from 1.
+    pub(crate) number: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Line {
+    pub(crate) fn is_blank(&self) -> bool {
+        self.bytes.trim_ascii().is_empty()
+    }
+
+    fn is_document(&self) -> bool {
+        let bytes = self.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.bytes);
+        matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'['))
+            && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+    }
+}
+
+/// An input line by line, so that it may be larger than memory.
+pub(crate) struct Lines {
+    path: PathBuf,
+    from: BufReader<Box<dyn Read + Send>>,
+    ahead: VecDeque<Line>,
+    read: usize,
+}
+
+impl Lines {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let from = BufReader::new(open(path)?);
+        Ok(Self { path: path.to_owned(), from, ahead: VecDeque::new(), read: 0 })
+    }
+}
+
+impl Iterator for Lines {
+    type Item = Result<Line, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(line) = self.ahead.pop_front() {
+            return Some(Ok(line));
+        }
+        let mut bytes = Vec::new();
+        match self.from.read_until(b'\n', &mut bytes) {
+            Ok(0) => None,
+            Ok(_) => {
+                self.read += 1;
+                Some(Ok(Line { number: self.read, bytes }))
+            }
+            Err(error) => Some(Err(unreadable(&self.path, &error))),
+        }
+    }
 }
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -90,6 +182,38 @@ mod tests {
             assert_eq!(failure.exit_code(), 2);
             assert!(failure.to_string().contains(said), "{failure}");
             assert!(!failure.to_string().contains('\n'));
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_document_a_line_is_told_from_one_document() {
+        let cases = [
+            ("", None),
+            ("{}", None),
+            ("{}\n\n", None),
+            ("{\n}\n{}\n", None),
+            ("{}\n{}", Some(vec!["{}\n", "{}"])),
+            ("\n\u{feff}{}\r\n\nnot JSON\n", Some(vec!["\n", "\u{feff}{}\r\n", "\n", "not JSON\n"])),
+            ("not JSON\n{}\n", None),
+        ];
+        for (text, expected) in cases {
+            let path = file("lines", text.as_bytes());
+            let found = match one_or_lines(&path).unwrap_or_else(|failure| panic!("{failure}")) {
+                Held::One(bytes) => {
+                    assert_eq!(bytes, text.as_bytes());
+                    None
+                }
+                Held::Lines(lines) => {
+                    let lines = lines.map(|line| String::from_utf8(line.unwrap().bytes).unwrap());
+                    Some(lines.collect::<Vec<_>>())
+                }
+            };
+            assert_eq!(
+                found,
+                expected.map(|lines| lines.iter().map(ToString::to_string).collect()),
+                "{text:?}"
+            );
             std::fs::remove_file(path).unwrap();
         }
     }

@@ -15,6 +15,8 @@ mod failure;
 mod input;
 mod originals;
 mod output;
+mod parallel;
+mod progress;
 
 use cli::{Cli, Command};
 use config::Environment;
@@ -38,7 +40,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Check(args) => return commands::check::run(args),
         Command::Tokens(args) => commands::tokens::run(args)?,
         Command::Digest(args) => commands::digest::run(args)?,
-        Command::Compress(args) => commands::compress::run(args, &environment)?,
+        Command::Compress(args) => return commands::compress::run(args, &environment),
         Command::Stats(args) => commands::stats::run(args)?,
         Command::Recall(args) => return commands::recall::run(args),
         Command::Config(args) => commands::config::run(args, &environment)?,

@@ -31,10 +31,10 @@ pub(crate) enum Secrets {
     AsTheyWere,
 }
 
-/// Appends the originals to a file. With secrets in it, only its owner may read it.
-pub(crate) fn append(file: &Path, originals: Vec<Original>, secrets: Secrets) -> Result<(), Failure> {
+/// The originals as lines of the file.
+pub(crate) fn rows(originals: Vec<Original>, secrets: Secrets) -> Result<String, Failure> {
     let mut redactor = Redactor::numbered(Rules::default());
-    let mut lines = Vec::new();
+    let mut lines = String::new();
     for original in originals {
         let hash = blake3::hash(original.text.as_bytes()).to_hex().to_string();
         let text = match secrets {
@@ -47,8 +47,14 @@ pub(crate) fn append(file: &Path, originals: Vec<Original>, secrets: Secrets) ->
         let row = Row { handle, at, what: what.unwrap_or_default(), tool, hash, redacted, text };
         let line = serde_json::to_string(&row)
             .map_err(|e| Failure::World(format!("cannot write an original: {e}")))?;
-        lines.push(line + "\n");
+        lines.push_str(&line);
+        lines.push('\n');
     }
+    Ok(lines)
+}
+
+/// Appends rows to a file. With secrets in it, only its owner may read it.
+pub(crate) fn append(file: &Path, rows: &str, secrets: Secrets) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);
     if secrets == Secrets::AsTheyWere {
@@ -59,7 +65,7 @@ pub(crate) fn append(file: &Path, originals: Vec<Original>, secrets: Secrets) ->
         if secrets == Secrets::AsTheyWere {
             make_private(&to)?;
         }
-        to.write_all(lines.concat().as_bytes())
+        to.write_all(rows.as_bytes())
     };
     write(&options).map_err(|error| Failure::World(format!("cannot write {}: {error}", file.display())))
 }

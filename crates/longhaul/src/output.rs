@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 
+use anstream::{AutoStream, ColorChoice, adapter};
 pub(crate) use longhaul_engine::tokens::grouped;
 use serde::Serialize;
 
@@ -36,6 +37,17 @@ fn beside(file: &Path) -> PathBuf {
 /// Whether a file can be replaced by renaming; devices and pipes are written as they are.
 fn is_replaceable(file: &Path) -> bool {
     fs::metadata(file).map_or(true, |there| there.is_file())
+}
+
+/// Makes a directory, and those that it is in, if it is not there.
+pub(crate) fn make_directory(directory: &Path) -> Result<(), Failure> {
+    let shown = directory.display();
+    fs::create_dir_all(directory).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+            Failure::Wrong(format!("{shown} is or goes through a file; name a directory"))
+        }
+        _ => Failure::World(format!("cannot make {shown}: {error}")),
+    })
 }
 
 fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
@@ -77,6 +89,11 @@ impl<'p> Sink<'p> {
         self.check(done)
     }
 
+    /// Whether nobody reads any more.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.to.is_none()
+    }
+
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         let Some(to) = &mut self.to else { return Ok(()) };
         let done = to.flush();
@@ -112,15 +129,51 @@ impl Drop for Sink<'_> {
 
 /// Writes a value as JSON, for programs that like lines to end.
 pub(crate) fn write_json(file: Option<&Path>, value: &impl Serialize) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(value)
-        .map_err(|error| Failure::World(format!("cannot write the answer as JSON: {error}")))?;
-    text.push('\n');
-    write(file, text.as_bytes())
+    write(file, json(value, Layout::Page)?.as_bytes())
+}
+
+/// How JSON is laid out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// For people to read, too.
+    Page,
+    /// One line a value.
+    Line,
+}
+
+/// A value as JSON, with the end of its last line.
+pub(crate) fn json(value: &impl Serialize, layout: Layout) -> Result<String, Failure> {
+    let text = match layout {
+        Layout::Page => serde_json::to_string_pretty(value),
+        Layout::Line => serde_json::to_string(value),
+    };
+    text.map(|text| text + "\n")
+        .map_err(|error| Failure::World(format!("cannot write the answer as JSON: {error}")))
 }
 
 /// Says one line to the person at the terminal. That nobody listens is no reason to stop.
 pub(crate) fn say(line: &str) {
-    let _ = writeln!(stderr().lock(), "longhaul: {line}");
+    let _ = writeln!(stderr().lock(), "longhaul: {}", printable(line));
+}
+
+/// A text without what a terminal would obey: names out of a body are somebody else's words.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Shows styled lines to the person at the terminal; plain ones where there is no terminal.
+pub(crate) fn show(styled: &str, color: ColorChoice) {
+    let _ = AutoStream::new(stderr().lock(), color).write_all(styled.as_bytes());
+}
+
+/// Styled lines as they are written to a file or to standard output; a file gets them plain unless colour was asked for.
+pub(crate) fn painted(styled: String, file: Option<&Path>, color: ColorChoice) -> String {
+    let choice = match (color, file) {
+        (ColorChoice::Auto, None) => AutoStream::choice(&stdout()),
+        (ColorChoice::Auto, Some(_)) => ColorChoice::Never,
+        (told, _) => told,
+    };
+    if choice == ColorChoice::Never { adapter::strip_str(&styled).to_string() } else { styled }
 }
 
 /// Columns padded to the widest cell, two spaces apart.

@@ -3,7 +3,7 @@
 use super::{Touch, Touched};
 
 /// Every file that a patch changes, in its order.
-pub(super) fn touches(patch: &str) -> Vec<Touch> {
+pub(super) fn touches(text: &str) -> Vec<Touch> {
     let mut touches: Vec<Touch> = Vec::new();
     let mut add = |path: &str, how| {
         let path = path.trim();
@@ -12,7 +12,7 @@ pub(super) fn touches(patch: &str) -> Vec<Touch> {
         }
     };
     let mut before = None;
-    for line in patch.lines() {
+    for line in text.lines() {
         let named = [
             ("*** Update File: ", Touched::Edited),
             ("*** Add File: ", Touched::Created),

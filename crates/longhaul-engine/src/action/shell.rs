@@ -175,7 +175,7 @@ impl Command {
             let word = &arguments[at];
             match (self.name(), word.text.as_str()) {
                 ("head" | "tail", "-n" | "-c" | "--lines" | "--bytes") | ("nl", "-w" | "-s" | "-v") => {
-                    at += 1
+                    at += 1;
                 }
                 ("sed", "-e" | "-f" | "--expression") => {
                     at += 1;

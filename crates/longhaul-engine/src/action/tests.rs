@@ -98,7 +98,7 @@ fn calls_are_read_by_tool_arguments_and_result() {
         ),
         ("grep", r#"{"pattern":"x","path":"src"}"#, "src/a:1:x", Verb::Search, Some("x"), Succeeded),
         ("delete_file", r#"{"path":"a.rs"}"#, "gone", Verb::Edit, Some("a.rs"), Unknown),
-        ("get_order", r#"{"id":7}"#, "shipped", Verb::Other, None, Unknown),
+        ("get_order", r#"{"id":7}"#, "shipped", Verb::Other, Some("id=7"), Unknown),
         ("bash", "not json", "", Verb::Run, None, Unknown),
         (
             "bash",
@@ -147,7 +147,7 @@ fn a_call_that_is_only_words_has_no_target_but_an_outcome() {
     .to_string();
     let (transcript, _) = wire::parse(Some(Dialect::Chat), &body).unwrap();
     let actions = Actions::of(&transcript);
-    let (_, _, action) = actions.iter().next().unwrap();
+    let (_, _, action) = actions.all().next().unwrap();
     assert_eq!((action.verb, action.target.as_deref(), action.exit), (Verb::Run, None, Some(127)));
     assert_eq!(action.outcome, Outcome::Failed);
 }

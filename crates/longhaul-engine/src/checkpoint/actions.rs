@@ -58,13 +58,11 @@ impl Tally {
         let total = self.total();
         let parts =
             [(self.succeeded, "succeeded"), (self.failed, "failed"), (self.unstated, "without a status")];
-        match parts.iter().find(|(count, _)| *count == total) {
-            Some((_, word)) => format!("all {word}"),
-            None => {
-                let shown = parts.iter().filter(|(count, _)| *count > 0);
-                shown.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
-            }
+        if let Some((_, word)) = parts.iter().find(|(count, _)| *count == total) {
+            return format!("all {word}");
         }
+        let shown = parts.iter().filter(|(count, _)| *count > 0);
+        shown.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -188,10 +186,10 @@ impl Line {
         self.written = None;
         self.number = self.number.max(next.number);
         self.tally.add(next.tally);
-        self.last = next.last;
-        for tool in next.tools {
-            if !self.tools.contains(&tool) {
-                self.tools.push(tool);
+        self.last.clone_from(&next.last);
+        for tool in &next.tools {
+            if !self.tools.contains(tool) {
+                self.tools.push(tool.clone());
             }
         }
         if self.verb == SUM && next.verb == SUM {
@@ -224,7 +222,7 @@ impl Line {
 
     /// Gives up the single targets for the folder they share.
     fn forget_targets(&mut self) {
-        if self.tally.total() > 1 && self.targets.len() != 1 {
+        if self.targets.len() > NAMED || self.under.is_some() {
             self.under = Some(self.under.take().unwrap_or_else(|| common_folder(&self.targets)));
             self.targets.clear();
         }
@@ -282,7 +280,7 @@ fn fold_neighbours(lines: Vec<Line>, fold: Fold) -> Vec<Line> {
     for line in lines {
         match folded.last_mut() {
             Some(last) if last.number.is_some() == line.number.is_some() && last.joins(&line, fold) => {
-                last.join(line)
+                last.join(line);
             }
             _ => folded.push(line),
         }
@@ -365,7 +363,7 @@ fn outcome_words(action: &Action, error: Option<&str>) -> String {
         (Outcome::Unanswered, _) => "no result".to_owned(),
     };
     if let Some(tests) = action.tests {
-        words.push_str(&format!(", {} of {} tests passed", tests.passed, tests.passed + tests.failed));
+        words += &format!(", {} of {} tests passed", tests.passed, tests.passed + tests.failed);
     }
     if let Some(error) =
         error.map(|error| clip_line(error, TARGET).replace(" — ", " - ")).filter(|error| !error.is_empty())

@@ -3,14 +3,22 @@
 /// Between what is kept of the beginning and of the end.
 const LEFT_OUT: &str = " characters left out …] ";
 const OPEN: &str = " [… ";
+/// After the beginning, where there is no room to say more.
+const MORE: &str = " […]";
+/// Under so many characters there is none.
+const TINY: usize = 60;
 
 /// The text, or its beginning and end with the number of characters between them: about `most` characters.
 pub(super) fn clip(text: &str, most: usize) -> String {
     let count = text.chars().count();
-    if count <= most.saturating_add(OPEN.len() + LEFT_OUT.len() + 6) {
+    let mark = if most < TINY { MORE.len() } else { OPEN.len() + LEFT_OUT.len() + 6 };
+    if count <= most.saturating_add(mark) {
         return text.to_owned();
     }
     let at = |index: usize| text.char_indices().nth(index).map_or(text.len(), |(at, _)| at);
+    if most < TINY {
+        return format!("{}{MORE}", text[..at(most)].trim_end());
+    }
     let last = most / 4;
     let (head, tail) = (&text[..at(most - last)], &text[at(count - last)..]);
     format!("{head}{OPEN}{}{LEFT_OUT}{tail}", count - most)
@@ -24,5 +32,6 @@ pub(super) fn is_clipped_form_of(text: &str, whole: &str) -> bool {
         let (_, tail) = rest.split_once(LEFT_OUT)?;
         Some(whole.starts_with(head) && whole.ends_with(tail))
     };
-    !text.is_empty() && (text == whole || clipped() == Some(true))
+    let cut = || text.strip_suffix(MORE).is_some_and(|head| whole.starts_with(head));
+    !text.is_empty() && (text == whole || clipped() == Some(true) || cut())
 }

@@ -5,11 +5,12 @@
 
 use super::actions;
 use super::clip::clip;
-use super::gather::{Gathered, Need, Piece, Place, gather, quotes};
+use super::gather::{Gathered, Need, Piece, Place, gather, task, worth};
+use super::quotes::quotes;
 use super::render::{ITEM, heading, push_item, push_quoted, push_source};
 use super::{Checkpoint, Closing, Completed, EmptySections, Quote, Quoted, Seat, Section, Topic};
 use crate::evidence::Evidence;
-use crate::redact::{Redacted, Redactor};
+use crate::redact::{Content, Redacted, Redactor};
 use crate::tokens::{Counter, Tokens};
 
 /// What a checkpoint is made from.
@@ -40,8 +41,10 @@ pub struct Draft<'d> {
 const TOPIC: f64 = 0.65;
 /// After so many pieces in a row that do not fit, no smaller one is looked for.
 const MISSES: usize = 200;
+/// Up to this many tokens, half of the room is for actions; of what is more, a tenth.
+const ROOMY: u64 = 5_000;
 /// A must is not clipped to less than this.
-const LEAST: u64 = 12;
+const LEAST: u64 = 16;
 /// Tokens of the task in the smallest checkpoint.
 const SMALLEST_TASK: u64 = 24;
 /// Characters of a piece that is not on the topic.
@@ -51,11 +54,11 @@ impl Checkpoint {
     /// The checkpoint for a draft: never over its budget, unless not even the [smallest](Self::smallest) fits in it.
     #[must_use]
     pub fn build(draft: &Draft<'_>, redactor: &mut Redactor) -> Self {
-        let Gathered { pieces, lines, last_number } = gather(draft, redactor);
+        let Gathered { pieces, lines } = gather(draft, redactor);
         let mut fill = Fill::new(draft, pieces);
         fill.musts();
-        fill.actions(lines, last_number, redactor);
-        let (sources, quoted) = quotes(draft, redactor);
+        fill.actions(lines, redactor);
+        let (sources, quoted) = quotes(draft, fill.topic.as_ref(), redactor);
         fill.add_quotes(sources, quoted);
         fill.choose();
         fill.exact().unwrap_or_else(|| Self::smallest(draft, redactor))
@@ -64,11 +67,9 @@ impl Checkpoint {
     /// The least that a checkpoint can be: the marker and the beginning of the task.
     #[must_use]
     pub fn smallest(draft: &Draft<'_>, redactor: &mut Redactor) -> Self {
-        let pieces = gather(draft, redactor).pieces;
         let mut smallest = Self { empty: EmptySections::LeftOut, ..Self::default() };
-        if let Some(task) = pieces.iter().find(|piece| piece.place == Place::List(Section::ActiveTask)) {
-            let text = clip_to(&task.text, SMALLEST_TASK, draft.counter);
-            smallest.push(Section::ActiveTask, text);
+        if let Some(task) = task(draft, redactor) {
+            smallest.push(Section::ActiveTask, clip_to(&task, SMALLEST_TASK, draft.counter));
         }
         smallest
     }
@@ -124,7 +125,9 @@ impl<'d> Fill<'d> {
             budget,
             opened: vec![empty == EmptySections::Said; Section::ALL.len()],
         };
-        pieces.into_iter().for_each(|piece| fill.add(piece));
+        for piece in pieces {
+            fill.add(piece);
+        }
         fill
     }
 
@@ -133,9 +136,9 @@ impl<'d> Fill<'d> {
             Place::Line(at) => topic.is_in(self.sources[at].as_str()) || topic.is_in(piece.text.as_str()),
             _ => topic.is_in(piece.text.as_str()),
         });
-        if self.topic.is_some() && !on_topic && piece.need == Need::Wanted {
-            let line = piece.text.as_str().lines().next().unwrap_or_default();
-            piece.text = Redacted::from_store(clip(line, OFF_TOPIC));
+        let verbatim = [Section::ActiveTask, Section::Constraints, Section::PendingUserAsks].map(Place::List);
+        if self.topic.is_some() && !on_topic && !verbatim.contains(&piece.place) {
+            piece.text = Redacted::from_store(actions::clip_line(piece.text.as_str(), OFF_TOPIC));
         }
         self.pieces.push(Weighed { piece, on_topic, cost: None, taken: false });
     }
@@ -150,9 +153,14 @@ impl<'d> Fill<'d> {
 
     /// What a piece costs as it is written, and what its heading or source costs where it is the first under it.
     fn cost(&mut self, at: usize) -> u64 {
-        let piece = &self.pieces[at].piece;
-        let own = self.pieces[at].cost.unwrap_or_else(|| self.count(&written(piece)));
-        let opening = match piece.place {
+        let own = self.pieces[at].cost.unwrap_or_else(|| self.count(&written(&self.pieces[at].piece)));
+        self.pieces[at].cost = Some(own);
+        own + self.opening_of(at)
+    }
+
+    /// What the heading or source of a piece costs where nothing stands under it yet.
+    fn opening_of(&self, at: usize) -> u64 {
+        match self.pieces[at].piece.place {
             Place::List(section) => self.opening(section),
             Place::Action(_) => self.opening(Section::CompletedActions),
             Place::Line(source) if self.opened[Section::ALL.len() + source] => 0,
@@ -161,9 +169,7 @@ impl<'d> Fill<'d> {
                 push_source(self.sources[source].as_str(), &mut line);
                 self.opening(Section::CriticalContext) + self.count(&line)
             }
-        };
-        self.pieces[at].cost = Some(own);
-        own + opening
+        }
     }
 
     fn opening(&self, section: Section) -> u64 {
@@ -194,11 +200,13 @@ impl<'d> Fill<'d> {
             self.cost(*at);
         }
         let costs: Vec<u64> = musts.iter().map(|at| self.pieces[*at].cost.unwrap_or(0) + LEAST / 2).collect();
-        let cap = cap(&costs, self.room()).max(LEAST);
+        let cap = cap(&costs, self.room());
         for at in musts {
-            let most = cap.min(self.room());
-            if self.cost(at) > most && most >= LEAST {
-                let room = most.saturating_sub(LEAST / 2);
+            let is_task = self.pieces[at].piece.place == Place::List(Section::ActiveTask);
+            let most = if is_task { cap.max(self.room() / 2) } else { cap };
+            let most = most.min(self.room());
+            if self.cost(at) > most && (most >= LEAST || is_task) {
+                let room = most.saturating_sub(self.opening_of(at) + 3);
                 self.pieces[at].piece.text = clip_to(&self.pieces[at].piece.text, room, self.draft.counter);
                 self.pieces[at].cost = None;
             }
@@ -209,27 +217,33 @@ impl<'d> Fill<'d> {
         }
     }
 
-    /// Completed Actions, folded to their part of the room.
-    fn actions(&mut self, lines: Vec<actions::Line>, last_number: u32, redactor: &mut Redactor) {
+    /// Completed Actions, folded to their part of the room. With a topic, its own actions stay apart, and the rest gets less.
+    fn actions(&mut self, mut lines: Vec<actions::Line>, redactor: &mut Redactor) {
         let room = self.room();
-        let part = room.min(5_000) * 2 / 5 + room.saturating_sub(5_000) / 10;
-        let part = if self.topic.is_some() { part / 2 } else { part };
-        let keep = |text: &str| self.topic.as_ref().is_some_and(|topic| topic.is_in(text));
-        let lines = actions::fit(lines, part, &keep, &|text| self.count(text));
-        let mut number = last_number;
-        let worth = 12.0;
-        for line in lines {
-            number = if line.number.is_some() { number } else { number + 1 };
-            let place = Place::Action(line.number.unwrap_or(number));
-            let text = redactor.redact(&line.text(), crate::redact::Content::Text).text;
-            self.add(Piece { place, text, weight: worth, need: Need::Wanted });
+        let mut part = room.min(ROOMY) / 2 + room.saturating_sub(ROOMY) / 10;
+        if let Some(topic) = &self.topic {
+            for line in &mut lines {
+                line.kept = topic.is_in(&line.text());
+            }
+            part /= 4;
+        }
+        let mut number = lines.iter().filter_map(|line| line.number).max().unwrap_or(0);
+        for line in actions::fit(lines, part) {
+            let place = Place::Action(line.number.unwrap_or_else(|| {
+                number = number.saturating_add(1);
+                number
+            }));
+            let text = redactor.redact(&line.text(), Content::Text).text;
+            self.add(Piece { place, text, weight: worth(Section::CompletedActions), need: Need::Wanted });
         }
     }
 
     fn add_quotes(&mut self, sources: Vec<Redacted>, pieces: Vec<Piece>) {
         self.opened.resize(Section::ALL.len() + sources.len(), false);
         self.sources = sources;
-        pieces.into_iter().for_each(|piece| self.add(piece));
+        for piece in pieces {
+            self.add(piece);
+        }
     }
 
     /// Takes pieces by value per token while there is room, the newest first among equals.

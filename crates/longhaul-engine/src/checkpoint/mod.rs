@@ -13,11 +13,14 @@
 mod actions;
 mod audit;
 mod clip;
+mod files;
 mod fill;
 mod gather;
 mod marker;
 mod parse;
+mod quotes;
 mod render;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod topic;
@@ -161,7 +164,8 @@ pub struct Quote {
     pub unit: usize,
     /// What it is from: `read src/a.rs`.
     pub source: String,
-    /// The lines, in their order.
+    /// The lines, in their order. They are redacted here, but a line out of the middle of a private key shows nothing by which it
+    /// could be told: pick from text that was redacted as a whole.
     pub lines: Vec<String>,
     /// Value per token, on the scale on which an open request is 100, a file that was edited 10, a line of an old listing 0.1.
     pub weight: f64,
@@ -194,6 +198,12 @@ impl Checkpoint {
             Section::CriticalContext => self.list(section).is_empty() && self.quoted.is_empty(),
             _ => self.list(section).is_empty(),
         }
+    }
+
+    /// The text of a checkpoint that says nothing: what any costs at least.
+    #[must_use]
+    pub fn least(closing: Closing, seat: Seat) -> String {
+        Self { empty: EmptySections::LeftOut, ..Self::default() }.render(closing, seat)
     }
 
     /// The tokens of its rendering.

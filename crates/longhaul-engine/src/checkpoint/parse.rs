@@ -51,11 +51,11 @@ impl Checkpoint {
 
     fn read_section(&mut self, section: Option<Section>, lines: &[&str]) {
         let Some(section) = section else { return };
-        let quotes = match section {
+        let sources = match section {
             Section::CriticalContext => lines.iter().position(|line| line.starts_with(SOURCE)),
             _ => None,
         };
-        let (listed, quoted) = lines.split_at(quotes.unwrap_or(lines.len()));
+        let (listed, quoted) = lines.split_at(sources.unwrap_or(lines.len()));
         for item in items(section, listed) {
             match item {
                 (None, text) if section != Section::CompletedActions => {

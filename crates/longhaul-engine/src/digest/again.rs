@@ -18,7 +18,7 @@ pub fn is_digest(text: &str, tool: &str) -> bool {
 fn is_line(text: &str, first: &str, tool: &str) -> bool {
     let said = first.strip_prefix('[').and_then(|line| line.strip_prefix(tool)?.strip_prefix("] "));
     let says_size =
-        |said: &str| said.contains(" → ") || said.contains(" from line ") || said.starts_with("wrote ");
+        |said: &str| said.contains(" → ") || said.contains(" chars") || said.starts_with("wrote ");
     let room = |line: &str| line.len() <= LONGEST_LINE;
     said.is_some_and(says_size)
         && room(first)
@@ -27,7 +27,8 @@ fn is_line(text: &str, first: &str, tool: &str) -> bool {
 }
 
 fn is_whole(first: &str) -> bool {
-    let names_kind = Kind::all().any(|kind| first.starts_with(&format!("[{}: ", kind.name())));
+    let names_kind =
+        first.starts_with('[') && Kind::all().any(|kind| first.starts_with(&format!("[{}: ", kind.name())));
     names_kind && first.ends_with(']') && (first.contains(" left out") || first.contains("; recall "))
 }
 

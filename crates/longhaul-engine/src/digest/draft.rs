@@ -388,7 +388,7 @@ fn decayed(value: f64, rank: usize) -> f64 {
 }
 
 /// A count as people write it: `12,345`.
-pub(super) fn number(count: usize) -> String {
+pub(crate) fn number(count: usize) -> String {
     grouped(count as u64)
 }
 

@@ -1,6 +1,6 @@
 //! What the task is about: it decides which lines are worth their tokens.
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 /// More words than this no longer say what a task is about.
 const MOST_WORDS: usize = 64;
@@ -44,6 +44,8 @@ impl Focus {
         }
         let mut finder = AhoCorasick::builder();
         finder.ascii_case_insensitive(true).match_kind(MatchKind::LeftmostLongest);
+        // It is built for every output and reads a page or two: a table of all transitions costs more than it saves.
+        finder.kind(Some(AhoCorasickKind::ContiguousNFA));
         let finder = if words.is_empty() { None } else { finder.build(&words).ok() };
         Self { finder, words: words.len() }
     }

@@ -28,14 +28,16 @@ use crate::tokens::{Tokens, estimate};
 use crate::tools::Call;
 use std::fmt::Write as _;
 
-use draft::{Draft, Head, counted, number};
+use draft::{Draft, Head, counted};
 use outcome::Origin;
 use page::Page;
 
 pub use again::{first_line, is_digest};
+pub(crate) use draft::number;
 pub use excerpt::excerpt;
 pub use focus::Focus;
 pub use kind::Kind;
+pub(crate) use one_line::failure;
 pub use one_line::one_line;
 pub(crate) use outcome::Ended;
 pub use outcome::Outcome;

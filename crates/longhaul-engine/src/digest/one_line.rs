@@ -3,11 +3,12 @@
 use super::draft::{counted, number};
 use super::kind::{self, Kind};
 use super::kinds::search;
-use super::outcome::{Ended, Origin};
+use super::outcome::{Ended, Origin, Outcome};
 use super::page::Page;
 use super::{Digest, Source};
 use crate::facts::FactKind;
 use crate::lines::clip;
+use crate::passes::is_cut;
 use crate::tools::{Call, Family, on_one_line};
 use std::fmt::Write as _;
 
@@ -55,6 +56,29 @@ pub fn one_line(source: &Source<'_>) -> Digest {
         return Digest { kind, text: source.text.to_owned(), left_out: 0 };
     }
     Digest { kind, text: line, left_out: page.facts.full_lines().saturating_sub(quoted) }
+}
+
+/// A failure in one line, with a remark about it and the error that says most: ``[bash] ran `make` → exit 2, failed, 92 lines;
+/// got through later: error: disk full``.
+pub(crate) fn failure(source: &Source<'_>, remark: &str) -> String {
+    let call = Call::of(source.tool, source.arguments);
+    let page = Page::of(source.text, source.focus, &call);
+    let kind = source.kind.unwrap_or_else(|| kind::detect(&page));
+    let ended = Ended {
+        outcome: Outcome::Failed,
+        ..Ended::of(&page, Origin::of(&page, kind::row(kind)), source.failed)
+    };
+    let tool = call.tool.as_deref().unwrap_or(UNNAMED);
+    let mut line = format!("[{tool}] {}", said(&call, &page, kind, ended));
+    if let Some(handle) = source.handle {
+        let _ = write!(line, " (recall {handle})");
+    }
+    let _ = write!(line, "; {remark}");
+    let errors = || page.facts.of_kind(FactKind::Error);
+    if let Some(error) = errors().find(|error| error.is_specific()).or_else(|| errors().next()) {
+        let _ = write!(line, ": {}", on_one_line(&error.text, ERROR_WIDTH));
+    }
+    line
 }
 
 /// What every form ends with: the outcome, then the size.
@@ -122,7 +146,8 @@ fn read(call: &Call, ended: Ended, results: &Results) -> String {
 }
 
 fn wrote(call: &Call, results: &Results) -> String {
-    let content = call.argument(&["content", "file_text", "contents", "text"]);
+    // What was cut from the arguments earlier cannot be counted any more.
+    let content = call.argument(&["content", "file_text", "contents", "text"]).filter(|text| !is_cut(text));
     let size =
         content.map_or_else(String::new, |text| format!(" ({})", counted(text.lines().count(), "line")));
     let outcome = if results.outcome.is_empty() {
@@ -149,8 +174,7 @@ fn items(call: &Call) -> String {
 }
 
 fn general(call: &Call, results: &Results) -> String {
-    let named = |name: &String| Some(format!("{name}={}", on_one_line(&call.argument(&[name])?, 40)));
-    let arguments = call.arguments.keys().filter_map(named).collect::<Vec<_>>().join(", ");
+    let arguments = call.named_arguments();
     let size = results.with(&format!("{}, {}", results.lines, results.chars));
     if arguments.is_empty() { size } else { format!("{} → {size}", on_one_line(&arguments, TARGET_WIDTH)) }
 }

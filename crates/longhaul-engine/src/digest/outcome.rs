@@ -85,18 +85,29 @@ impl Ended {
 
     /// How the source of a digest ended, from the digest's first line.
     pub(super) fn of_digest(first: &str, call: &Call, said: Option<bool>) -> Self {
-        let words = first.rsplit_once(" → ").map_or(first, |(_, results)| results);
-        let mut pieces = words.split([',', ';', '(']).map(|piece| piece.trim().trim_end_matches([']', ')']));
-        let exit = pieces.clone().find_map(|piece| piece.strip_prefix("exit ")?.parse().ok());
-        let failed =
-            said == Some(true) || pieces.any(|piece| piece == "failed" || piece.starts_with("failed: "));
-        let reads = matches!(Origin::of_family(call.family), Some(Origin::Read));
-        let outcome = match failed {
+        // The outcome stands first behind an arrow, or behind the tool; in a whole digest it is among the pieces.
+        let said_first = first.split(" → ").skip(1).chain(first.split_once("] ").map(|(_, said)| said));
+        let (exit, failed) = said_first
+            .map(|results| read_back(results.split([',', ';', ' '])))
+            .chain([read_back(first.split(';').skip(1))])
+            .fold((None, false), |(exit, failed), (also, fails)| (exit.or(also), failed || fails));
+        let reads = Origin::of_family(call.family) == Some(Origin::Read);
+        let outcome = match failed || said == Some(true) {
             true => Outcome::Failed,
             false if said == Some(false) || exit == Some(0) || reads => Outcome::Succeeded,
             false => Outcome::Unknown,
         };
         Self { outcome, exit, tests: None }
+    }
+
+    /// How two parts of one result ended: it failed if one did.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let outcome = match (self.outcome, other.outcome) {
+            (Outcome::Failed, _) | (_, Outcome::Failed) => Outcome::Failed,
+            (Outcome::Succeeded, _) | (_, Outcome::Succeeded) => Outcome::Succeeded,
+            (outcome, _) => outcome,
+        };
+        Self { outcome, exit: self.exit.or(other.exit), tests: self.tests.or(other.tests) }
     }
 
     pub(super) fn failed(self) -> bool {
@@ -108,6 +119,20 @@ impl Ended {
         let exit = self.exit.map(|status| format!("exit {status}"));
         exit.into_iter().chain(self.failed().then(|| "failed".to_owned())).collect()
     }
+}
+
+/// The status and the verdict at the start of these pieces.
+fn read_back<'a>(pieces: impl Iterator<Item = &'a str>) -> (Option<i64>, bool) {
+    let mut exit = None;
+    let mut words = pieces.flat_map(|piece| piece.split(' ')).filter(|word| !word.is_empty()).take(4);
+    while let Some(word) = words.next() {
+        match word.trim_end_matches([',', ']']) {
+            "exit" => exit = words.next().and_then(|status| status.trim_end_matches([',', ']']).parse().ok()),
+            "failed" => return (exit, true),
+            _ => break,
+        }
+    }
+    (exit, false)
 }
 
 /// A read that gave something worked; an editor that worked says so in one of a few ways.

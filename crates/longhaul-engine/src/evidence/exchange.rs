@@ -18,6 +18,9 @@ use super::todo::{self, Item};
 const MOST_LINES: usize = 6;
 const LINE_WIDTH: usize = 300;
 
+/// Where no line says that it is an error, the last ones may.
+const LAST_LINES: usize = 6;
+
 /// How much of a call says what it names.
 const CALL_GLANCE: usize = 2_000;
 
@@ -97,27 +100,41 @@ fn question(arguments: &str) -> String {
     at(&value).or_else(|| at(&value["questions"][0])).unwrap_or_default()
 }
 
-/// The lines of a failed exchange's results that say what went wrong.
+/// The lines of a failed exchange's results that say what went wrong; none where nothing does, as when a search finds nothing.
 fn errors(exchange: &Exchange<'_>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
+    let mut push = |line: &str| {
+        let line = clip(line.trim(), LINE_WIDTH);
+        if lines.len() < MOST_LINES && !lines.iter().any(|other| other == line) {
+            lines.push(line.to_owned());
+        }
+    };
     for block in exchange.results.iter().filter(|block| block.kind == BlockKind::Text) {
         let text = block.text();
         let facts = Facts::of(&text);
-        let specific = facts.of_kind(FactKind::Error).filter(|fact| fact.is_specific());
-        let failing = facts.of_kind(FactKind::Failing);
-        for fact in specific.chain(failing) {
-            let line = clip(fact.text.trim(), LINE_WIDTH);
-            if lines.len() < MOST_LINES && !lines.iter().any(|other| other == line) {
-                lines.push(line.to_owned());
-            }
-        }
-        if lines.is_empty() {
+        let specific =
+            || facts.of_kind(FactKind::Error).filter(|fact| fact.is_specific() && !is_opening(&fact.text));
+        specific().chain(facts.of_kind(FactKind::Failing)).for_each(|fact| push(&fact.text));
+        if specific().next().is_none() {
+            let is_status = |line: &str| {
+                ["exit code", "exited with", "exit status"].iter().any(|status| line.contains(status))
+            };
+            let says = |line: &&str| {
+                !line.starts_with(['<', '(', '['])
+                    && line.split_whitespace().nth(2).is_some()
+                    && !is_status(line)
+            };
             let last: Vec<&str> =
-                text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(3).collect();
-            lines.extend(last.into_iter().rev().map(|line| clip(line, LINE_WIDTH).to_owned()));
+                text.lines().rev().take(LAST_LINES).map(str::trim).filter(says).take(2).collect();
+            last.into_iter().rev().for_each(&mut push);
         }
     }
     lines
+}
+
+/// What opens a stack trace says nothing of what is below.
+fn is_opening(line: &str) -> bool {
+    line.trim_start().starts_with("Traceback (most recent call last)")
 }
 
 /// A command without what does not matter to what it does: the folder it goes to first, what its output is cut to.

@@ -25,7 +25,7 @@ mod turns;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::action::{Action, Outcome, Touched, Verb};
+use crate::action::{Action, Actions, Outcome, Touched, Verb};
 use crate::known::{ContentKey, Known};
 use crate::transcript::{Block, BlockKind, Exchange, Speaker, Transcript, UnitKind};
 
@@ -288,7 +288,23 @@ pub(crate) enum Reader {
 /// How much of a note is looked at.
 const NOTE_GLANCE: usize = 4_000;
 
+/// A decision that is among so many newest is not said again.
+const RECENT: usize = 32;
+
 impl Evidence {
+    /// What every exchange did, by unit.
+    pub(crate) fn actions(&self) -> Actions {
+        Actions::read_before(self.deeds.iter().map(|deed| (deed.unit, Arc::clone(&deed.action))))
+    }
+
+    /// What an exchange of a unit did.
+    #[must_use]
+    pub fn action(&self, unit: usize, exchange: usize) -> Option<&Action> {
+        let first = self.deeds.partition_point(|deed| deed.unit < unit);
+        let of_unit = self.deeds[first..].iter().take_while(|deed| deed.unit == unit);
+        of_unit.into_iter().find(|deed| deed.exchange == exchange).map(|deed| &*deed.action)
+    }
+
     /// Gathers the evidence of all units.
     #[must_use]
     pub fn of(known: &mut Known, transcript: &Transcript<'_>) -> Self {
@@ -404,6 +420,9 @@ impl Gathered {
 
     fn told(&mut self, unit: usize, reading: &Arc<Reading>, told: &Told, ends_turn: bool) {
         for (at, made) in told.decisions.iter().enumerate() {
+            if self.evidence.decisions.iter().rev().take(RECENT).any(|other| other.text == made.text) {
+                continue;
+            }
             let (text, reason) = (made.text.clone(), made.reason.clone());
             self.evidence.decisions.push(Decision { unit, text, reason, uses: Uses::default() });
             self.decision_names.push((Arc::clone(reading), at));

@@ -41,14 +41,23 @@ pub(super) enum List {
     AsksForDeed,
     Wish,
     Imperative,
+    Contrast,
+    Conditional,
+    Thanking,
+    Undo,
+    OwnPlan,
     NotDone,
     Choice,
     Finding,
+    NotFinding,
     Reason,
     Next,
     Doing,
     Done,
+    HaveDone,
+    DoneAnywhere,
     Blocked,
+    AsksInput,
     Offer,
 }
 
@@ -223,6 +232,21 @@ impl Table {
         let hits = self.hits(sentence);
         let first = hits.iter().filter(|hit| hit.lists & list.bit() != 0).min_by_key(|hit| hit.start)?;
         Some(first.start..first.end)
+    }
+
+    /// A sentence without the phrases of these lists.
+    pub(super) fn without(&self, lists: &[List], sentence: &str) -> String {
+        let mask = lists.iter().fold(0, |mask, list| mask | list.bit());
+        let mut cut: Vec<Hit> = self.hits(sentence).into_iter().filter(|hit| hit.lists & mask != 0).collect();
+        cut.sort_by_key(|hit| hit.start);
+        let mut rest = String::new();
+        let mut from = 0;
+        for hit in cut {
+            rest.push_str(sentence.get(from..hit.start).unwrap_or_default());
+            from = from.max(hit.end);
+        }
+        rest.push_str(&sentence[from..]);
+        rest
     }
 
     fn hits(&self, sentence: &str) -> Vec<Hit> {

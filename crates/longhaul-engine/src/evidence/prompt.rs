@@ -1,14 +1,17 @@
 //! What a person's text says, sentence by sentence, read from the text alone.
 
 use super::names;
-use super::phrases::{List, TABLE};
-use super::prose::{Sentence, sentences};
+use super::phrases::{List, Marks, TABLE};
+use super::prose::{Place, Sentence, sentences};
 
 /// So much of a request is quoted: its opening and its end.
 const QUOTED: (usize, usize) = (3_000, 1_000);
 
 /// So much says what a request is about.
 const GIST: usize = 400;
+
+/// A rule has no more items below it.
+const MOST_ITEMS: usize = 20;
 
 /// What a text under a person's name says.
 #[derive(Debug, Default)]
@@ -43,8 +46,14 @@ pub(super) enum Speech {
     Denial,
     /// Wants something done, in words that say so.
     Demand,
+    /// Says that something is otherwise than it should be.
+    Complaint,
+    /// Wants what was done undone.
+    Undo,
     /// Anything else: a report, a wish without a word for it.
     Statement,
+    /// Wants nothing: a title, a command whose output stands below it, what the user is going to do.
+    Remark,
     /// All is well.
     Thanks,
     /// Yes.
@@ -57,8 +66,15 @@ impl Spoken {
     pub(super) fn of(text: &str) -> Self {
         let text = without_host(text);
         let mut spoken = Vec::new();
-        for sentence in sentences(&text) {
-            hear(sentence, &mut spoken);
+        let sentences = sentences(&text);
+        for (at, sentence) in sentences.iter().enumerate() {
+            let below = sentences[at + 1..].iter().take_while(|below| below.place == Place::Item);
+            let items = if sentence.leads() && sentence.place != Place::Item {
+                below.take(MOST_ITEMS).collect()
+            } else {
+                Vec::new()
+            };
+            hear(*sentence, &items, &mut spoken);
         }
         Self { text: quote(text.trim()), sentences: spoken, names: names::names(&text) }
     }
@@ -70,16 +86,25 @@ impl Spoken {
     }
 }
 
+impl Speech {
+    /// Whether it wants something of the assistant.
+    pub(super) fn wants(self) -> bool {
+        matches!(self, Self::Statement) || self.wants_plainly()
+    }
+
+    /// Whether it does so without a doubt.
+    pub(super) fn wants_plainly(self) -> bool {
+        matches!(
+            self,
+            Self::Demand | Self::Question | Self::Denial | Self::Replacement | Self::Complaint | Self::Undo
+        )
+    }
+}
+
 /// What this person wants, in a few words.
 pub(super) fn gist<'a>(said: impl Iterator<Item = &'a Utterance>) -> String {
     let mut gist = String::new();
-    let wants = |kind| {
-        matches!(
-            kind,
-            Speech::Demand | Speech::Statement | Speech::Question | Speech::Denial | Speech::Replacement
-        )
-    };
-    for said in said.filter(|said| wants(said.kind)) {
+    for said in said.filter(|said| said.kind.wants()) {
         if !gist.is_empty() && gist.len() + said.text.len() > GIST {
             break;
         }
@@ -91,53 +116,82 @@ pub(super) fn gist<'a>(said: impl Iterator<Item = &'a Utterance>) -> String {
     gist
 }
 
-fn hear(sentence: Sentence<'_>, spoken: &mut Vec<Utterance>) {
+/// Takes in a sentence with the items of the list that it leads to.
+fn hear(sentence: Sentence<'_>, items: &[&Sentence<'_>], spoken: &mut Vec<Utterance>) {
     let marks = TABLE.marks(sentence.text);
     let takes_back =
         (marks.begins(List::Reversal) || marks.has(List::ReversalAnywhere) || marks.is(List::ReversalWhole))
             && !sentence.is_question();
     if takes_back && !marks.acknowledges {
-        let text = sentence.on_one_line().into_owned();
-        spoken.push(Utterance { text, kind: Speech::Reversal });
         // "Never mind, add the tests": what comes behind the comma is a sentence of its own.
-        let rest = &sentence.text[marks.reversal_end..];
+        let (before, rest) = sentence.text.split_at(marks.reversal_end);
         let behind = rest.trim_start_matches([',', ';', ':', '.', '-', '–', '—', '，', '、', ' ']);
-        if marks.reversal_end > 0
+        let goes_on = !before.is_empty()
             && rest.starts_with([',', ';', ':', '-', '–', '—', '，', '、'])
-            && behind.contains([' ', '，'])
-        {
-            hear(Sentence { text: behind, ..sentence }, spoken);
+            && behind.contains([' ', '，']);
+        let own = if goes_on { Sentence { text: before, ..sentence } } else { sentence };
+        spoken.push(Utterance { text: own.on_one_line().into_owned(), kind: Speech::Reversal });
+        if goes_on {
+            hear(Sentence { text: behind, ..sentence }, items, spoken);
         }
         return;
     }
+    let kind = kind(sentence, marks);
+    let mut text = sentence.on_one_line().into_owned();
+    if matches!(kind, Speech::Rule) && sentence.leads() {
+        // Half a rule is none.
+        if items.is_empty() {
+            return;
+        }
+        for item in items {
+            text.push_str("\n- ");
+            text.push_str(&item.on_one_line());
+        }
+    }
+    spoken.push(Utterance { text, kind });
+}
+
+fn kind(sentence: Sentence<'_>, marks: Marks) -> Speech {
+    let asks = sentence.is_question();
     let replaces = marks.has(List::Instead)
         && !marks.has(List::InsteadOf)
         && (marks.begins(List::Instead) || marks.begins(List::ReplaceVerb));
     let demands = marks.begins(List::Imperative) || marks.has(List::Wish) || marks.has(List::AsksForDeed);
-    let kind = if marks.acknowledges {
-        match (marks.has(List::Resume), marks.has(List::Closing)) {
+    if marks.acknowledges {
+        return match (marks.has(List::Resume), marks.has(List::Closing)) {
             (true, _) => Speech::Resume,
             (false, true) => Speech::Thanks,
             (false, false) => Speech::Yes,
+        };
+    }
+    let once = marks.has(List::Once) && !asks;
+    match () {
+        () if sentence.place == Place::Heading
+            || shows_a_run(sentence.text)
+            || marks.begins(List::OwnPlan) =>
+        {
+            Speech::Remark
         }
-    } else if marks.begins(List::Resume) {
-        Speech::Resume
-    } else if marks.stands && !sentence.is_question() {
-        if marks.has(List::Once) { Speech::OnceOnly } else { Speech::Rule }
-    } else if marks.has(List::Once) && marks.has(List::Permission) && !sentence.is_question() {
-        Speech::OnceOnly
-    } else if sentence.is_question() && !marks.has(List::AsksForDeed) {
-        Speech::Question
-    } else if replaces {
-        Speech::Replacement
-    } else if marks.begins(List::NotDone) {
-        Speech::Denial
-    } else if demands {
-        Speech::Demand
-    } else {
-        Speech::Statement
-    };
-    spoken.push(Utterance { text: sentence.on_one_line().into_owned(), kind });
+        () if marks.begins(List::Undo) => Speech::Undo,
+        () if marks.begins(List::Resume) => Speech::Resume,
+        () if once && (marks.stands || marks.has(List::Permission)) => Speech::OnceOnly,
+        () if marks.stands && !asks => Speech::Rule,
+        () if asks && !marks.has(List::AsksForDeed) => Speech::Question,
+        () if replaces => Speech::Replacement,
+        () if marks.begins(List::NotDone) => Speech::Denial,
+        () if marks.begins(List::Thanking) && !marks.has(List::Contrast) && !marks.has(List::AsksForDeed) => {
+            Speech::Thanks
+        }
+        () if marks.begins(List::Conditional) => Speech::Statement,
+        () if demands => Speech::Demand,
+        () if marks.has(List::Contrast) => Speech::Complaint,
+        () => Speech::Statement,
+    }
+}
+
+/// Whether it only names a command that the user ran, whose output stands below it.
+fn shows_a_run(text: &str) -> bool {
+    text.starts_with("Ran `") && text.ends_with('`')
 }
 
 /// A text without the sections in which the program around the model speaks.

@@ -19,8 +19,15 @@ const LONGEST: usize = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sentence<'a> {
     pub(super) text: &'a str,
-    /// Whether it stands in an item of a list.
-    pub(super) in_list: bool,
+    pub(super) place: Place,
+}
+
+/// Where a sentence stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Paragraph,
+    Item,
+    Heading,
 }
 
 impl<'a> Sentence<'a> {
@@ -31,6 +38,11 @@ impl<'a> Sentence<'a> {
         } else {
             Cow::Borrowed(self.text)
         }
+    }
+
+    /// Whether it leads to what stands below it.
+    pub(super) fn leads(self) -> bool {
+        self.text.trim_end_matches(['*', '_', ' ']).ends_with([':', '：'])
     }
 
     /// Whether it asks something.
@@ -61,8 +73,7 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence<'_>> {
         }
         let start = words.at + words.text.len() - bare.len();
         let end = words.at + words.text.len();
-        let paragraph =
-            open.unwrap_or(Paragraph { start, end, in_list: is_item && !words.text.starts_with('#') });
+        let paragraph = open.unwrap_or(Paragraph { start, end, place: place(words.text, bare) });
         open = Some(Paragraph { end, ..paragraph });
     }
     flush(text, &mut open, &mut found);
@@ -74,12 +85,25 @@ pub(super) fn sentences(text: &str) -> Vec<Sentence<'_>> {
 struct Paragraph {
     start: usize,
     end: usize,
-    in_list: bool,
+    place: Place,
 }
 
 fn flush<'a>(text: &'a str, open: &mut Option<Paragraph>, found: &mut Vec<Sentence<'a>>) {
-    if let Some(Paragraph { start, end, in_list }) = open.take() {
-        split(&text[start..end], in_list, found);
+    let Some(Paragraph { start, end, place }) = open.take() else { return };
+    let paragraph = &text[start..end];
+    // A paragraph with a piece of JSON in it was pasted, however its lines were broken.
+    if !paragraph.contains("{\"") && !paragraph.contains("\":") {
+        split(paragraph, place, found);
+    }
+}
+
+fn place(line: &str, bare: &str) -> Place {
+    let is_bold = line.starts_with("**") && line.ends_with("**");
+    match line.as_bytes() {
+        [b'#', ..] => Place::Heading,
+        _ if is_bold => Place::Heading,
+        _ if bare.len() < line.len() => Place::Item,
+        _ => Place::Paragraph,
     }
 }
 
@@ -272,7 +296,7 @@ pub(super) fn without_bullet(text: &str) -> &str {
 }
 
 /// Splits a paragraph where its sentences end.
-fn split<'a>(paragraph: &'a str, in_list: bool, found: &mut Vec<Sentence<'a>>) {
+fn split<'a>(paragraph: &'a str, place: Place, found: &mut Vec<Sentence<'a>>) {
     let mut start = 0;
     let mut in_code = false;
     let mut rest = paragraph.char_indices().peekable();
@@ -293,17 +317,17 @@ fn split<'a>(paragraph: &'a str, in_list: bool, found: &mut Vec<Sentence<'a>>) {
         }
         let followed = rest.peek().is_none_or(|(_, next)| next.is_whitespace());
         if (full || followed) && !is_abbreviation(&paragraph[start..end]) {
-            push(&paragraph[start..end], in_list, found);
+            push(&paragraph[start..end], place, found);
             start = end;
         }
     }
-    push(&paragraph[start..], in_list, found);
+    push(&paragraph[start..], place, found);
 }
 
-fn push<'a>(text: &'a str, in_list: bool, found: &mut Vec<Sentence<'a>>) {
+fn push<'a>(text: &'a str, place: Place, found: &mut Vec<Sentence<'a>>) {
     let text = text.trim();
     if text.chars().any(char::is_alphanumeric) && text.len() <= LONGEST {
-        found.push(Sentence { text, in_list });
+        found.push(Sentence { text, place });
     }
 }
 

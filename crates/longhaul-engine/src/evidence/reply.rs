@@ -4,8 +4,8 @@ use crate::lines::clip;
 
 use super::SaidKind;
 use super::names;
-use super::phrases::{List, TABLE};
-use super::prose::{Sentence, sentences};
+use super::phrases::{List, Marks, TABLE};
+use super::prose::{Place, Sentence, sentences};
 use super::todo::{self, Item};
 
 /// So much of a reply answers a question.
@@ -18,6 +18,13 @@ const MOST_LISTED: usize = 10;
 
 /// A sentence shorter or longer than this is no decision.
 const DECISION_LENGTH: std::ops::RangeInclusive<usize> = 20..=500;
+
+/// A finding says what it found, and takes some words for it.
+const FINDING_WORDS: usize = 7;
+
+/// So many sentences at the end may ask for something.
+const LAST_WORDS: usize = 6;
+const OPENING_SENTENCES: usize = 4;
 
 /// What a reply says.
 #[derive(Debug, Default)]
@@ -67,42 +74,30 @@ impl Told {
             names: names::names(text),
             ..Self::default()
         };
+        let marks: Vec<Marks> = sentences.iter().map(|sentence| TABLE.marks(sentence.text)).collect();
         let mut heading: Option<SaidKind> = None;
-        for (at, sentence) in sentences.iter().enumerate() {
-            let is_last = at + 1 == sentences.len();
-            heading = told.hear(*sentence, heading, is_last);
+        for (sentence, marks) in sentences.iter().zip(&marks) {
+            heading = told.hear(*sentence, *marks, heading);
+            told.decide(*sentence, *marks);
+        }
+        let newest = sentences.len().saturating_sub(LAST_WORDS);
+        for (sentence, marks) in sentences.iter().zip(&marks).skip(newest) {
+            told.ask(*sentence, *marks);
         }
         told.announces |= text.trim_end().ends_with(':');
-        told.ask(&sentences);
         told
     }
 
     /// Takes in one sentence; gives the heading that list items below it stand under.
-    fn hear(&mut self, sentence: Sentence<'_>, heading: Option<SaidKind>, is_last: bool) -> Option<SaidKind> {
-        let marks = TABLE.marks(sentence.text);
-        let kind = if sentence.is_question() {
-            None
-        } else if marks.begins(List::Blocked) || (marks.has(List::Blocked) && marks.begins(List::Doing)) {
-            Some(SaidKind::Blocked)
-        } else if marks.begins(List::Next) {
-            Some(SaidKind::Next)
-        } else if marks.begins(List::Done) || (marks.has(List::Done) && is_first_of(self, SaidKind::Done)) {
-            Some(SaidKind::Done)
-        } else if marks.begins(List::Doing) {
-            Some(SaidKind::Doing)
-        } else {
-            None
-        };
+    fn hear(&mut self, sentence: Sentence<'_>, marks: Marks, heading: Option<SaidKind>) -> Option<SaidKind> {
+        let kind = kind(sentence, marks);
         self.reports |= kind == Some(SaidKind::Done);
         self.is_blocked |= kind == Some(SaidKind::Blocked);
-        self.announces = is_last && matches!(kind, Some(SaidKind::Doing)) && !marks.has(List::Offer);
-        self.decide(sentence);
-        if sentence.text.ends_with([':', '：']) && !sentence.in_list {
-            return kind
-                .filter(|kind| matches!(kind, SaidKind::Next | SaidKind::Blocked))
-                .or(heading.filter(|_| kind.is_none()));
+        self.announces = kind == Some(SaidKind::Doing);
+        if sentence.leads() || sentence.place == Place::Heading {
+            return kind.filter(|kind| matches!(kind, SaidKind::Next | SaidKind::Blocked));
         }
-        let under = heading.filter(|_| sentence.in_list);
+        let under = heading.filter(|_| sentence.place == Place::Item);
         if let Some(kind) = under.or(kind) {
             self.say(kind, sentence, if under.is_some() { MOST_LISTED } else { MOST_SAID });
         }
@@ -121,18 +116,23 @@ impl Told {
         self.said.push(Announced { names: names::names(&text), text, kind });
     }
 
-    fn decide(&mut self, sentence: Sentence<'_>) {
+    fn decide(&mut self, sentence: Sentence<'_>, marks: Marks) {
         if !DECISION_LENGTH.contains(&sentence.text.len())
             || self.decisions.len() >= MOST_DECISIONS
             || sentence.is_question()
         {
             return;
         }
-        let marks = TABLE.marks(sentence.text);
         let chooses = marks.has(List::Choice)
             && (marks.begins(List::Choice) && !marks.begins(List::Doing) || marks.has(List::Reason));
-        let finds = marks.has(List::Finding) && !sentence.text.ends_with(':');
-        if !(chooses || finds) || marks.has(List::Offer) {
+        let finds = marks.has(List::Finding)
+            && !marks.has(List::NotFinding)
+            && sentence.text.split_whitespace().nth(FINDING_WORDS).is_some();
+        if !(chooses || finds)
+            || marks.has(List::Offer)
+            || sentence.leads()
+            || sentence.place == Place::Heading
+        {
             return;
         }
         let reason = TABLE.first(List::Reason, sentence.text).filter(|at| at.start > 0);
@@ -142,16 +142,15 @@ impl Told {
         self.decisions.push(Made { names: names::names(&text), text, reason });
     }
 
-    /// Reads what the last sentences ask for.
-    fn ask(&mut self, sentences: &[Sentence<'_>]) {
-        for sentence in sentences.iter().rev().take(6).rev() {
-            let marks = TABLE.marks(sentence.text);
-            let text = || clip(&sentence.on_one_line(), ANSWER).to_owned();
-            if marks.has(List::Offer) {
-                self.offer = Some(text());
-            } else if sentence.is_question() {
-                self.asks.push(text());
-            }
+    /// Reads what one of the last sentences asks for.
+    fn ask(&mut self, sentence: Sentence<'_>, marks: Marks) {
+        let text = || clip(&sentence.on_one_line(), ANSWER).to_owned();
+        if marks.has(List::AsksInput) {
+            self.asks.push(text());
+        } else if marks.has(List::Offer) {
+            self.offer = Some(text());
+        } else if sentence.is_question() {
+            self.asks.push(text());
         }
     }
 
@@ -166,13 +165,53 @@ impl Told {
     }
 }
 
-fn is_first_of(told: &Told, kind: SaidKind) -> bool {
-    !told.said.iter().any(|other| other.kind == kind)
+/// How the work stands by this sentence.
+fn kind(sentence: Sentence<'_>, marks: Marks) -> Option<SaidKind> {
+    let polite = marks.has(List::Offer) || marks.has(List::AsksInput) || sentence.is_question();
+    match () {
+        () if polite => None,
+        () if marks.begins(List::Blocked) => Some(SaidKind::Blocked),
+        () if marks.begins(List::Next) => Some(SaidKind::Next),
+        () if marks.begins(List::Done) || has_done(sentence, marks) => Some(SaidKind::Done),
+        () if marks.begins(List::Doing) => Some(SaidKind::Doing),
+        () if marks.has(List::DoneAnywhere) && !marks.has(List::Contrast) => Some(SaidKind::Done),
+        () => None,
+    }
 }
 
+/// Whether it says "I have" with a deed behind it, not with a thing.
+fn has_done(sentence: Sentence<'_>, marks: Marks) -> bool {
+    const IRREGULAR: [&str; 14] = [
+        "made",
+        "written",
+        "built",
+        "run",
+        "put",
+        "set",
+        "done",
+        "rewritten",
+        "cut",
+        "split",
+        "begun",
+        "brought",
+        "taken",
+        "got",
+    ];
+    let participle = |word: &str| {
+        word.len() > 4 && word.ends_with("ed") || IRREGULAR.contains(&word) || word.starts_with("ge")
+    };
+    let behind = TABLE.first(List::HaveDone, sentence.text).map(|at| &sentence.text[at.end..]);
+    let words = behind.map(|rest| rest.split_whitespace().take(3).collect::<Vec<_>>()).unwrap_or_default();
+    marks.begins(List::HaveDone) && words.iter().any(|word| participle(&word.to_lowercase()))
+}
+
+/// The first sentences that say something, and no more than a paragraph of them.
 fn opening(sentences: &[Sentence<'_>]) -> String {
     let mut opening = String::new();
-    for sentence in sentences.iter().filter(|sentence| !sentence.is_question()) {
+    let telling = |sentence: &&Sentence<'_>| {
+        !sentence.is_question() && sentence.place != Place::Heading && !sentence.leads()
+    };
+    for sentence in sentences.iter().filter(telling).take(OPENING_SENTENCES) {
         if !opening.is_empty() && opening.len() + sentence.text.len() > ANSWER {
             break;
         }

@@ -7,6 +7,7 @@ use crate::lines::clip;
 
 use super::exchange::{Did, Ending};
 use super::names::{self, shared};
+use super::phrases::{List, TABLE};
 use super::prompt::{self, Speech, Spoken, Utterance};
 use super::reply::Told;
 use super::{Ask, Asker, OnceOnly, Question, Request, RequestState, Reversal, Rule, SaidKind, Uses};
@@ -45,6 +46,8 @@ pub(super) struct Turns {
     pending: Vec<usize>,
     turn: Turn,
     has_open_todo: bool,
+    /// The unit of the newest prompt.
+    asked: usize,
 }
 
 impl Turns {
@@ -59,6 +62,7 @@ impl Turns {
             pending: Vec::new(),
             turn: Turn::Idle,
             has_open_todo: false,
+            asked: 0,
         }
     }
 
@@ -78,37 +82,34 @@ impl Turns {
         let was_waiting = self.turn == Turn::Waiting;
         self.answer_from_user(&text);
         self.keep_rules(unit, &said);
-        let wants =
-            [Speech::Demand, Speech::Statement, Speech::Question, Speech::Denial, Speech::Replacement];
-        let wants_something = has(&wants) || said.is_empty();
-        let resumes =
-            has(&[Speech::Resume]) && !has(&[Speech::Demand, Speech::Question, Speech::Replacement]);
-        let denies = said
-            .iter()
-            .find(|said| wants.contains(&said.kind))
-            .is_some_and(|said| said.kind == Speech::Denial);
-        let offer = match &self.turn {
-            Turn::Reported { offer, .. } => offer.clone(),
-            _ => None,
+        let wants_something = said.iter().any(|said| said.kind.wants()) || said.is_empty();
+        let wants_plainly = said.iter().any(|said| said.kind.wants_plainly());
+        let resumes = has(&[Speech::Resume]) && !wants_plainly;
+        let denies =
+            said.iter().find(|said| said.kind.wants()).is_some_and(|said| said.kind == Speech::Denial);
+        let (reported, offer) = match &self.turn {
+            Turn::Reported { offer, .. } => (true, offer.clone()),
+            _ => (false, None),
         };
         if !(denies || resumes && !self.pending.is_empty()) {
             self.settle();
         }
         self.take_back(unit, &said, was_waiting);
         let accepts = offer.filter(|_| has(&[Speech::Yes]) && !wants_something);
-        let answers =
-            was_waiting && !has(&[Speech::Demand, Speech::Question, Speech::Replacement, Speech::Denial]);
-        let goes_on = resumes && !self.pending.is_empty();
+        // Words that only go with what was said before: an answer, thanks with a remark, go on.
+        let goes_with = !wants_plainly
+            && (was_waiting || reported && has(&[Speech::Thanks]) || resumes && !self.pending.is_empty());
         if let Some(offer) = accepts {
             let gist = format!("{text} (to: {offer})");
             self.request(unit, text, gist, Ask::Task);
-        } else if (wants_something || resumes) && !answers && !goes_on {
-            let only_questions = has(&[Speech::Question])
-                && !said.iter().any(|said| wants.contains(&said.kind) && said.kind != Speech::Question);
+        } else if (wants_something || resumes) && !goes_with {
+            let other = |said: &&&Utterance| said.kind.wants() && said.kind != Speech::Question;
+            let only_questions = has(&[Speech::Question]) && !said.iter().any(|said| other(&said));
             let gist = prompt::gist(said.iter().copied());
             let gist = if gist.is_empty() { clip(&text, ANSWER).to_owned() } else { gist };
             self.request(unit, text, gist, if only_questions { Ask::Question } else { Ask::Task });
         }
+        self.asked = unit;
         let asked = said.iter().filter(|said| said.kind == Speech::Question);
         self.questions.extend(asked.map(|said| Question {
             unit,
@@ -165,9 +166,25 @@ impl Turns {
         for (at, said) in said.iter().enumerate() {
             match said.kind {
                 Speech::Reversal => {
-                    let about = names::telling(&said.text);
+                    let about =
+                        names::telling(&TABLE.without(
+                            &[List::Reversal, List::ReversalAnywhere, List::ReversalWhole],
+                            &said.text,
+                        ));
                     let cancels =
                         self.withdraw_rule(&about).map_or_else(|| self.cancelled_by(&about, at), |()| None);
+                    self.reversals.push(Reversal {
+                        unit,
+                        text: said.text.clone(),
+                        cancels: cancels.map(|at| self.requests[at].unit),
+                    });
+                    if let Some(request) = cancels {
+                        self.cancel(request, unit);
+                    }
+                }
+                Speech::Undo => {
+                    let newest = self.requests.len().checked_sub(1);
+                    let cancels = newest.filter(|at| self.requests[*at].state != RequestState::Cancelled);
                     self.reversals.push(Reversal {
                         unit,
                         text: said.text.clone(),
@@ -227,8 +244,7 @@ impl Turns {
             return (words <= DETAILED || hits * 4 >= words).then_some(at);
         }
         // Words about something that no request names take back nothing that was asked for.
-        let newest = self.pending.last().copied().or_else(|| alive().next().map(|(at, _)| at));
-        newest.filter(|_| about.len() <= 2 && place < 3)
+        self.pending.last().copied().filter(|_| about.len() <= 2 && place < 3)
     }
 
     /// A reply of the assistant with what it did.
@@ -254,6 +270,7 @@ impl Turns {
             }
         }
         let told: Vec<&&Told> = told.iter().filter(|told| !told.is_empty).collect();
+        self.answer_from_assistant(&told);
         let Some(last) = told.last().filter(|_| did.is_empty()) else { return };
         let reports = told.iter().any(|told| told.reports);
         let is_blocked = told.iter().any(|told| told.is_blocked) && !reports;
@@ -261,7 +278,6 @@ impl Turns {
             self.turn = Turn::Working;
             return;
         }
-        self.answer_from_assistant(&told);
         let asked = last.asks.iter().map(|text| Question {
             unit,
             by: Asker::Assistant,
@@ -277,12 +293,15 @@ impl Turns {
         };
     }
 
+    /// The newest words of the turn answer what the newest prompt asks: what is said before the work is done is an answer only
+    /// where nothing follows.
     fn answer_from_assistant(&mut self, told: &[&&Told]) {
         let Some(answer) = told.iter().map(|told| &told.opening).find(|opening| !opening.is_empty()) else {
             return;
         };
-        let open = self.questions.iter_mut().rev().filter(|question| question.by == Asker::User);
-        for question in open.take_while(|question| question.answer.is_none()) {
+        let asked = self.asked;
+        let open = self.questions.iter_mut().rev().take_while(|question| question.unit >= asked);
+        for question in open.filter(|question| question.by == Asker::User) {
             question.answer = Some(answer.clone());
         }
     }

@@ -22,6 +22,7 @@ pub(super) struct Changed {
 }
 
 /// The decisions so far, and what the request would cost with them.
+#[derive(Clone)]
 pub(super) struct Draft<'s, 't, 'b> {
     pub(super) survey: &'s Survey<'t, 'b>,
     pub(super) keep: &'s Keep,
@@ -117,16 +118,20 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         Focus::on(self.survey.about.iter().map(String::as_str).chain(openings.iter().map(AsRef::as_ref)))
     }
 
-    /// Takes a unit out.
-    pub(super) fn take_out(&mut self, unit: usize) {
-        if !self.gone.insert(unit) {
-            return;
-        }
+    /// What a unit costs with what was decided about it.
+    pub(super) fn unit(&self, unit: usize) -> Tokens {
         let of_unit = self.changed.range(BlockAt { unit, block: 0 }..BlockAt { unit: unit + 1, block: 0 });
         let (before, after) = of_unit.fold((Tokens::ZERO, Tokens::ZERO), |(before, after), (_, changed)| {
             (before + changed.before, after + changed.after)
         });
-        self.total = self.total - (self.survey.units[unit] + after - before);
+        self.survey.units[unit] + after - before
+    }
+
+    /// Takes a unit out.
+    pub(super) fn take_out(&mut self, unit: usize) {
+        if self.gone.insert(unit) {
+            self.total = self.total - self.unit(unit);
+        }
     }
 
     /// The changes of blocks whose units stay.

@@ -6,7 +6,11 @@
 //!
 //! A plan is a value: nothing is changed until its rewrite is applied, and the report says what that will have done.
 
+mod bounds;
+mod checkpoints;
+mod compressor;
 mod draft;
+mod fit;
 mod ladder;
 mod pick;
 mod report;
@@ -19,6 +23,7 @@ pub use report::{
     StateReport, Step, TokensReport, Trigger, UnitsReport, What, WrittenBy, ZoneReport,
 };
 
+pub use compressor::compressor;
 pub use sacred_zone::sacred_zone;
 
 use crate::ledger::Ledger;

@@ -80,6 +80,17 @@ impl<'t, 'b> Survey<'t, 'b> {
         placed.filter(|result| editable(result.block)).collect()
     }
 
+    /// The blocks of a unit that pruning can make shorter: results, arguments, pictures.
+    pub(super) fn prunable(&self, unit: usize) -> impl Iterator<Item = &'t Block<'b>> {
+        let (prompt, exchanges): (&[Block<'b>], &[Exchange<'b>]) = match &self.transcript.units[unit].kind {
+            UnitKind::Step { exchanges, .. } => (&[], exchanges),
+            UnitKind::Prompt { blocks, .. } => (blocks, &[]),
+            _ => (&[], &[]),
+        };
+        let pictures = prompt.iter().filter(|block| !matches!(block.kind, BlockKind::Text));
+        pictures.chain(exchanges.iter().flat_map(|e| e.call.iter().chain(&e.results)))
+    }
+
     /// The message that holds a block of a unit.
     pub(super) fn message_of(&self, unit: usize, block: &Block<'b>) -> usize {
         let transcript = self.transcript;

@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::print_stdout,
     clippy::too_many_lines,
     reason = "a test may stop where its data is not as it should be"
 )]

@@ -56,20 +56,15 @@ fn a_body_goes_in_and_a_smaller_valid_one_comes_out() {
 fn the_example_session_is_compacted_as_the_readme_shows() {
     let folder = Folder::new("compress-example");
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    folder.file("session.json", std::fs::read_to_string(root.join("examples/session.json")).unwrap());
-    let call = [
-        "compress",
-        "session.json",
-        "--engine",
-        "sacred-zone",
-        "--context-length",
-        "8000",
-        "-o",
-        "smaller.json",
-    ];
-    let run = longhaul(&folder, &[&call[..], &["--originals", "removed.jsonl"]].concat(), &[]);
+    std::fs::create_dir(folder.0.join("examples")).unwrap();
+    let session = std::fs::read_to_string(root.join("examples/session.json")).unwrap();
+    folder.file("examples/session.json", session);
+    let call = ["compress", "examples/session.json", "--engine", "sacred-zone", "--context-length", "8000"];
+    let run = |more: &[&str]| longhaul(&folder, &[&call[..], more].concat(), &[]);
+    let compacted = run(&["-o", "smaller.json", "--originals", "removed.jsonl"]);
+    let differences = run(&["--preview", "--diff", "--quiet"]);
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    for line in run.err.lines() {
+    for line in compacted.err.lines().chain(differences.out.lines()) {
         assert!(readme.contains(line), "the README does not say: {line}");
     }
     let recalled = longhaul(&folder, &["recall", "--originals", "removed.jsonl", "hv6smc21p6"], &[]);

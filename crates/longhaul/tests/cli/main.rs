@@ -4,6 +4,7 @@
 
 mod bodies;
 mod compress;
+mod compress_many;
 mod configuration;
 mod digest;
 mod redact;

@@ -42,13 +42,7 @@ impl Run {
     #[track_caller]
     pub(crate) fn json(&self, schema: &str) -> Value {
         assert_eq!((self.code, self.err.as_str()), (0, ""));
-        let answer: Value = serde_json::from_str(&self.out).unwrap();
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas").join(schema);
-        let schema: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
-        if let Err(problem) = validate(&schema, &answer, "") {
-            panic!("{problem}\n{}", self.out);
-        }
-        answer
+        against(schema, &self.out)
     }
 
     /// The one line that says what was wrong with the call.
@@ -59,6 +53,18 @@ impl Run {
         assert!(!line.contains('\n'), "{line}");
         line
     }
+}
+
+/// An answer as JSON, held against its schema.
+#[track_caller]
+pub(crate) fn against(schema: &str, answer: &str) -> Value {
+    let value: Value = serde_json::from_str(answer).unwrap();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas").join(schema);
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    if let Err(problem) = validate(&schema, &value, "") {
+        panic!("{problem}\n{answer}");
+    }
+    value
 }
 
 /// Runs the binary in a folder, with only these variables that begin with its name.
@@ -83,8 +89,14 @@ pub(crate) fn longhaul_reading(
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let _ = child.stdin.take().unwrap().write_all(input);
-    let output = child.wait_with_output().unwrap();
+    // What works line by line writes before it has read all, so both ends have to be served at once.
+    let mut stdin = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let _ = stdin.write_all(input);
+        });
+        child.wait_with_output().unwrap()
+    });
     Run {
         code: output.status.code().unwrap(),
         out: String::from_utf8(output.stdout).unwrap(),

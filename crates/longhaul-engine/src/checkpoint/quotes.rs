@@ -1,0 +1,118 @@
+//! The quotes of Critical Context as single lines, by source.
+//!
+//! There may be thousands, of which the budget holds a few: lines are put in order by what they say they are worth, and only
+//! those that have a chance are redacted and counted.
+
+use std::collections::{HashMap, HashSet};
+
+use super::actions::clip_line;
+use super::fill::Draft;
+use super::gather::{Need, Piece, Place, QUOTED_BEFORE};
+use super::{Quote, Topic};
+use crate::redact::{Content, Redacted, Redactor};
+use crate::tokens::estimate;
+
+/// Shorter lines than this may stand twice: a brace is not a repetition.
+const TELLING: usize = 12;
+/// Characters of a source.
+const SOURCE: usize = 160;
+/// Lines are looked at until their estimate is so many times the budget.
+const CHANCE: f64 = 1.3;
+
+/// A line with the index of its source.
+struct Line<'q> {
+    source: usize,
+    text: &'q str,
+    weight: f64,
+}
+
+/// The sources, oldest first, and the lines that have a chance, in the order of their sources, each telling line once.
+pub(super) fn quotes(
+    draft: &Draft<'_>,
+    topic: Option<&Topic>,
+    redactor: &mut Redactor,
+) -> (Vec<Redacted>, Vec<Piece>) {
+    let (sources, lines) = lines(draft);
+    let mut lines = with_a_chance(lines, &sources, draft.budget.number() as f64 * CHANCE, topic);
+    lines.sort_by_key(|line| line.source);
+    let mut pieces = Vec::with_capacity(lines.len());
+    for lines in lines.chunk_by(|a, b| a.source == b.source) {
+        redact(lines, redactor, &mut pieces);
+    }
+    let one_line = |source: &&str| redactor.redact(&clip_line(source, SOURCE), Content::Text).text;
+    (sources.iter().map(one_line).collect(), pieces)
+}
+
+/// Every line of the checkpoint before and of the quotes.
+fn lines<'q>(draft: &'q Draft<'_>) -> (Vec<&'q str>, Vec<Line<'q>>) {
+    let mut sources: Vec<&str> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut place = |source: &'q str| {
+        *places.entry(source).or_insert_with(|| {
+            sources.push(source);
+            sources.len() - 1
+        })
+    };
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for quoted in draft.previous.iter().flat_map(|before| before.quoted()) {
+        let source = place(quoted.source());
+        lines.extend(quoted.lines().map(|text| Line { source, text, weight: QUOTED_BEFORE }));
+    }
+    let mut order: Vec<&Quote> = draft.quotes.iter().collect();
+    order.sort_by_key(|quote| quote.unit);
+    for quote in order {
+        let source = place(&quote.source);
+        let whole = quote.lines.iter().flat_map(|line| line.split('\n'));
+        lines.extend(whole.map(|text| Line { source, text, weight: quote.weight }));
+    }
+    (sources, lines)
+}
+
+/// The lines that are worth most, those on the topic and the others each up to `room` tokens; of equal lines the one that is
+/// worth most, or else the newest.
+fn with_a_chance<'q>(
+    lines: Vec<Line<'q>>,
+    sources: &[&str],
+    room: f64,
+    topic: Option<&Topic>,
+) -> Vec<Line<'q>> {
+    let topical: Vec<bool> =
+        sources.iter().map(|source| topic.is_some_and(|topic| topic.is_in(source))).collect();
+    let mut order: Vec<usize> = (0..lines.len()).collect();
+    order.sort_by(|a, b| lines[*b].weight.total_cmp(&lines[*a].weight).then(b.cmp(a)));
+    let mut seen: HashSet<&str> = HashSet::new();
+    let mut spent = [0.0; 2];
+    let mut stays = vec![false; lines.len()];
+    for at in order {
+        if spent.iter().all(|spent| *spent > room) || topic.is_none() && spent[0] > room {
+            break;
+        }
+        let line = &lines[at];
+        let telling = line.text.trim();
+        let on_topic = topical[line.source] || topic.is_some_and(|topic| topic.is_in(line.text));
+        let spent = &mut spent[usize::from(on_topic)];
+        if *spent <= room && (telling.len() < TELLING || seen.insert(telling)) {
+            *spent += estimate(line.text).number() as f64 + 1.0;
+            stays[at] = true;
+        }
+    }
+    let mut stays = stays.into_iter();
+    lines.into_iter().filter(|_| stays.next() == Some(true)).collect()
+}
+
+/// Redacts the lines of one source together, so that a secret of several lines is seen. Where there was one, it is no longer
+/// known which line is which, and all are worth what the best was.
+fn redact(lines: &[Line<'_>], redactor: &mut Redactor, pieces: &mut Vec<Piece>) {
+    let joined: Vec<&str> = lines.iter().map(|line| line.text).collect();
+    let clean = redactor.redact(&joined.join("\n"), Content::Text).text;
+    let clean: Vec<&str> = clean.as_str().split('\n').collect();
+    let best = lines.iter().map(|line| line.weight).fold(0.0, f64::max);
+    let is_whole = clean.len() == lines.len();
+    let Some(source) = lines.first().map(|line| line.source) else { return };
+    pieces.extend(clean.iter().enumerate().map(|(at, text)| Piece {
+        place: Place::Line(source),
+        text: Redacted::from_store((*text).to_owned()),
+        weight: if is_whole { lines[at].weight } else { best },
+        need: Need::Wanted,
+    }));
+}

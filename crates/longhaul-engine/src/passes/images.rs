@@ -1,0 +1,72 @@
+//! Old images become a text that says what was there. Those of the newest message that has any stay.
+
+use super::arguments::string_values;
+use super::{BlockAt, Change, Leaves, NewText, Pass, Scope};
+use crate::digest::number;
+use crate::json::unescape;
+use crate::tokens::images::size;
+use crate::tools::on_one_line;
+use crate::transcript::{Block, BlockKind, Place, Unit};
+
+pub(super) const PASS: Pass =
+    Pass { name: "images", why: "an old picture that newer ones followed", leaves: Leaves::Least, run };
+
+/// The formats by how their base64 begins.
+const FORMATS: [(&str, &str); 5] =
+    [("iVBOR", "PNG"), ("/9j/", "JPEG"), ("R0lGOD", "GIF"), ("UklGR", "WebP"), ("JVBER", "PDF")];
+
+/// How much of an address is kept.
+const ADDRESS_WIDTH: usize = 200;
+
+fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
+    let images: Vec<(BlockAt, &Block<'_>, Option<usize>)> = all(scope).collect();
+    let newest = images.iter().map(|(.., message)| *message).max().flatten();
+    let old = images.iter().filter(|(at, _, message)| *message != newest && (scope.may_change)(at.unit));
+    old.map(|(at, block, _)| Change { at: *at, pass: PASS.name, to: mark(scope, block) }).collect()
+}
+
+/// Every image that can be replaced, with its message.
+pub(super) fn all<'s, 'b>(
+    scope: &Scope<'s, 'b>,
+) -> impl Iterator<Item = (BlockAt, &'s Block<'b>, Option<usize>)> + use<'s, 'b> {
+    let transcript = scope.transcript;
+    let units = transcript.units.iter().enumerate();
+    units.flat_map(move |(unit, content): (usize, &'s Unit<'b>)| {
+        let images =
+            content.blocks().enumerate().filter(|(_, block)| matches!(block.kind, BlockKind::Image(_)));
+        images
+            .filter_map(|(at, block)| match block.place {
+                Place::Element(id) => Some((BlockAt { unit, block: at }, block, transcript.message_of(id))),
+                Place::Field { .. } => None,
+            })
+            .collect::<Vec<_>>()
+    })
+}
+
+/// `[image left out: PNG, 640×480, 12,345 bytes]`
+pub(super) fn mark(scope: &Scope<'_, '_>, block: &Block<'_>) -> NewText {
+    let (name, data) = match block.kind {
+        BlockKind::Document(data) => ("document", data),
+        BlockKind::Image(data) => ("image", data),
+        _ => ("block", None),
+    };
+    // Deep inside a result the span is not known; the data is the longest string.
+    let longest = || string_values(block.raw()).into_iter().max_by_key(|(start, end)| end - start);
+    let deep = || longest().map(|(start, end)| &block.raw()[start..end]).filter(|text| text.len() > 32);
+    let data = data.map(|span| &scope.transcript.body[span.range()]).or_else(deep).unwrap_or_default();
+    let mut says = Vec::new();
+    let start = data.get(..64).unwrap_or(data);
+    if start.starts_with("http") {
+        says.push(on_one_line(&unescape(data), ADDRESS_WIDTH));
+    } else if !data.is_empty() {
+        let encoded = data.split_once(";base64,").map_or(data, |(_, encoded)| encoded);
+        says.extend(
+            FORMATS.iter().find(|(start, _)| encoded.starts_with(start)).map(|(_, name)| (*name).to_owned()),
+        );
+        says.extend(size(data).map(|size| format!("{}×{}", size.width, size.height)));
+        says.push(format!("{} bytes", number(encoded.len() * 3 / 4)));
+    }
+    let recall = (scope.handle)(block.raw()).map(|handle| format!("; recall {handle}")).unwrap_or_default();
+    let says = if says.is_empty() { String::new() } else { format!(": {}", says.join(", ")) };
+    NewText::Mark(format!("[{name} left out{says}{recall}]"))
+}

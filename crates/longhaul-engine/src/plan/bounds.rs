@@ -1,0 +1,116 @@
+//! Head, middle and tail of a transcript, in whole units.
+//!
+//! ```text
+//! system │ head: the first messages │ middle: what may change │ tail: the newest units
+//! ```
+//!
+//! The newest thing that a person said stays where it stands: in the tail if that reaches it, else pinned in the middle.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::survey::Survey;
+use crate::Tokens;
+use crate::policy::Policy;
+use crate::transcript::{Unit, UnitKind};
+
+/// Where the parts of a transcript begin and end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// Between these units things may change.
+    pub(super) middle: Range<usize>,
+    /// Units that stay as they are wherever they stand.
+    pub(super) pinned: BTreeSet<usize>,
+    /// The checkpoint of an earlier compaction.
+    pub(super) checkpoint: Option<usize>,
+}
+
+impl Bounds {
+    /// The bounds that the policy's budgets give.
+    pub(super) fn by_policy(policy: &Policy, survey: &Survey<'_, '_>) -> Self {
+        let tail = tail(survey, &Tail::of(policy));
+        Self::with_tail(survey, head(survey, policy.protect_first), tail)
+    }
+
+    /// The bounds with a tail of so many tokens, and no more of a head than what was said first.
+    pub(super) fn by_tokens(survey: &Survey<'_, '_>, tail_tokens: Tokens, first: Tokens) -> Self {
+        let budget = Tail { budget: tail_tokens, ceiling: tail_tokens, messages: 0, least: 0 };
+        let mut bounds = Self::with_tail(survey, 0, tail(survey, &budget));
+        let said_first = survey.first_prompt();
+        bounds.pinned.extend(said_first.filter(|unit| survey.units[*unit] <= first));
+        bounds
+    }
+
+    fn with_tail(survey: &Survey<'_, '_>, head: usize, tail: usize) -> Self {
+        let checkpoint = survey.checkpoint();
+        // Once there is a checkpoint, what was kept before it for being first is no longer new to anybody.
+        let head = if checkpoint.is_some() { 0 } else { head };
+        let mut pinned = survey.must_stay();
+        if head == 0 && checkpoint.is_some() {
+            pinned.extend(survey.first_prompt());
+        }
+        Self { middle: head..tail.max(head), pinned, checkpoint }
+    }
+
+    /// The units of the middle that may change or go.
+    pub(super) fn free(&self) -> impl Iterator<Item = usize> {
+        self.middle.clone().filter(|unit| !self.pinned.contains(unit))
+    }
+
+    /// Whether a unit may change.
+    pub(super) fn may_change(&self, unit: usize) -> bool {
+        self.middle.contains(&unit) && !self.pinned.contains(&unit)
+    }
+
+    /// Whether folding the middle would fold anything that is new since the last checkpoint.
+    pub(super) fn has_new(&self) -> bool {
+        self.free().any(|unit| self.checkpoint.is_none_or(|checkpoint| unit > checkpoint))
+    }
+}
+
+/// The units of the first messages.
+fn head(survey: &Survey<'_, '_>, messages: usize) -> usize {
+    let mut seen = 0;
+    let reached = |unit: &Unit<'_>| {
+        let before = seen;
+        seen += unit.owns.len().max(1);
+        before >= messages
+    };
+    survey.transcript.units.iter().position(reached).unwrap_or(survey.transcript.units.len())
+}
+
+/// How far the tail reaches back.
+struct Tail {
+    budget: Tokens,
+    /// A unit that begins within the budget may reach up to here.
+    ceiling: Tokens,
+    /// This many messages stay up to the ceiling,
+    messages: usize,
+    /// and this many whatever they cost.
+    least: usize,
+}
+
+impl Tail {
+    fn of(policy: &Policy) -> Self {
+        let (budget, ceiling) = (Tokens(policy.tail as u64), Tokens(policy.tail_ceiling as u64));
+        Self { budget, ceiling, messages: policy.protect_last, least: policy.protect_least }
+    }
+}
+
+/// The first unit of the tail.
+fn tail(survey: &Survey<'_, '_>, tail: &Tail) -> usize {
+    let (mut tokens, mut messages) = (Tokens::ZERO, 0);
+    let mut start = survey.units.len();
+    for (index, unit) in survey.transcript.units.iter().enumerate().rev() {
+        let with = tokens + survey.units[index];
+        let wanted = tokens < tail.budget || messages < tail.messages;
+        let is_checkpoint = matches!(unit.kind, UnitKind::Checkpoint(_));
+        if is_checkpoint || (!(wanted && with <= tail.ceiling) && messages >= tail.least) {
+            break;
+        }
+        tokens = with;
+        messages += unit.owns.len().max(1);
+        start = index;
+    }
+    start
+}

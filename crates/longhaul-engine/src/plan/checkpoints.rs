@@ -1,0 +1,158 @@
+//! The checkpoint that takes the place of folded units: what goes in, how large it may be, where it stands.
+
+use std::collections::BTreeSet;
+
+use super::compressor::Work;
+use super::pick::{Picked, Pool, Stand};
+use super::report::{CheckpointReport, WrittenBy};
+use super::survey::Survey;
+use crate::Tokens;
+use crate::action::Action;
+use crate::checkpoint::{self, Checkpoint, Closing, Quote, Section};
+use crate::evidence::Evidence;
+use crate::ledger::Placed;
+use crate::passes::BlockAt;
+use crate::seat;
+use crate::tools::on_one_line;
+use crate::transcript::{Block, BlockKind, Speaker, UnitKind};
+use crate::values::readable;
+use crate::wire::Role;
+
+/// A checkpoint, where it stands, and what is said of it.
+#[derive(Debug, Clone)]
+pub(super) struct Folding {
+    pub(super) placed: Placed,
+    pub(super) report: CheckpointReport,
+}
+
+/// What is folded, and how much may be said about it.
+pub(super) struct Fold<'f> {
+    pub(super) evidence: &'f Evidence,
+    /// The units that go, the earlier checkpoint among them.
+    pub(super) gone: &'f BTreeSet<usize>,
+    /// What the checkpoint may cost.
+    pub(super) budget: Tokens,
+    /// Lines to quote from what goes.
+    pub(super) quotes: Vec<Quote>,
+}
+
+impl Fold<'_> {
+    /// Writes the checkpoint.
+    pub(super) fn write(&self, work: &mut Work<'_, '_, '_>) -> Folding {
+        let survey = work.survey;
+        let before = self.gone.last().map_or(0, |last| last + 1);
+        let role = seat::find(survey.transcript, before, self.gone).role();
+        let seat = if role == Role::User { checkpoint::Seat::User } else { checkpoint::Seat::Assistant };
+        let closing = closing(survey, before);
+        let previous = previous(survey, self.gone);
+        let draft = checkpoint::Draft {
+            evidence: self.evidence,
+            folded: &|unit| self.gone.contains(&unit),
+            previous: previous.as_ref(),
+            quotes: &self.quotes,
+            budget: self.budget,
+            terse_below: Tokens(work.policy.checkpoint.terse_below as u64),
+            counter: survey.meter.counter,
+            focus: work.wish.focus.as_deref(),
+            closing,
+            seat,
+        };
+        let written = Checkpoint::build(&draft, work.redactor);
+        let text = written.render(closing, seat);
+        let sections = Section::ALL.into_iter().filter(|section| !written.is_empty(*section)).count();
+        let tokens = survey.meter.counter.count(&text);
+        let report = CheckpointReport { by: WrittenBy::Code, tokens, sections };
+        Folding { placed: Placed { before, text }, report }
+    }
+}
+
+/// The share of a checkpoint that quoted lines may take.
+const QUOTED: f64 = 0.35;
+
+/// The checkpoint of what goes within a budget: sections first, then lines by worth.
+pub(super) fn within(
+    work: &mut Work<'_, '_, '_>,
+    evidence: &Evidence,
+    gone: &BTreeSet<usize>,
+    budget: Tokens,
+) -> Folding {
+    let lines = Tokens((budget.number() as f64 * QUOTED) as u64);
+    let bare = Fold { evidence, gone, budget: budget - lines, quotes: Vec::new() }.write(work);
+    let pool = Pool::new(work.known, work.survey);
+    let stand = |at: BlockAt| if gone.contains(&at.unit) { Stand::Goes } else { Stand::Stays };
+    let left = budget - bare.report.tokens;
+    let topic = work.topic();
+    let picked = pool.pick(left, &stand, &[&bare.placed.text], &topic);
+    drop(topic);
+    let quotes = quotes(work.survey, evidence, &picked, |rate| rate);
+    Fold { evidence, gone, budget, quotes }.write(work)
+}
+
+/// Where the request is, seen from a checkpoint before this unit.
+fn closing(survey: &Survey<'_, '_>, before: usize) -> Closing {
+    match survey.newest_prompt() {
+        Some(newest) if newest < before => Closing::RequestAbove,
+        _ => Closing::RequestFollows,
+    }
+}
+
+/// The checkpoint that this one replaces.
+fn previous(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> Option<Checkpoint> {
+    let at = survey.checkpoint().filter(|at| gone.contains(at))?;
+    match &survey.transcript.units[at].kind {
+        UnitKind::Checkpoint(block) => Checkpoint::parse(&block.text()),
+        _ => None,
+    }
+}
+
+/// What the least that a checkpoint can be would cost.
+pub(super) fn smallest(survey: &Survey<'_, '_>) -> Tokens {
+    survey.meter.counter.count(&Checkpoint::least(Closing::RequestAbove, checkpoint::Seat::User))
+}
+
+/// Picked lines as quotes, each under the name of what it is from. `weight` says what a rate is worth beside the sections.
+pub(super) fn quotes(
+    survey: &Survey<'_, '_>,
+    evidence: &Evidence,
+    picked: &Picked,
+    weight: impl Fn(f64) -> f64,
+) -> Vec<Quote> {
+    let mut quotes = Vec::with_capacity(picked.len());
+    for (at, (rate, lines)) in picked {
+        let Some(block) = survey.transcript.units[at.unit].blocks().nth(at.block) else { continue };
+        let text = readable(block);
+        let lines = lines.iter().map(|line| text[line.clone()].to_owned()).collect();
+        let source = source(survey, evidence, *at, block);
+        quotes.push(Quote { unit: at.unit, source, lines, weight: weight(*rate) });
+    }
+    quotes
+}
+
+/// How a block is named to a reader.
+fn source(survey: &Survey<'_, '_>, evidence: &Evidence, at: BlockAt, block: &Block<'_>) -> String {
+    const WIDTH: usize = 60;
+    match &survey.transcript.units[at.unit].kind {
+        UnitKind::Prompt { by: Speaker::User, .. } => "the user".to_owned(),
+        UnitKind::Prompt { .. } => "a note to the assistant".to_owned(),
+        UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => "an earlier summary".to_owned(),
+        UnitKind::Step { reply, exchanges } => {
+            if at.block < reply.len() {
+                let thought = matches!(block.kind, BlockKind::Reasoning(_));
+                return if thought { "the assistant's thoughts" } else { "the assistant" }.to_owned();
+            }
+            let owner = exchanges.iter().position(|exchange| {
+                let holds = |b: &Block<'_>| std::ptr::eq(b, block);
+                exchange.call.as_ref().is_some_and(holds) || exchange.results.iter().any(holds)
+            });
+            let action = owner.and_then(|index| evidence.action(at.unit, index));
+            let called = action.map_or_else(
+                || "a tool".to_owned(),
+                |action: &Action| {
+                    let target = action.target.as_deref().unwrap_or_default();
+                    on_one_line(&format!("{} {target}", action.tool), WIDTH)
+                },
+            );
+            if block.kind == BlockKind::Call { format!("call of {called}") } else { called }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The compressor: what is old becomes short where it stands, and if that is not enough a checkpoint takes its place.
+//!
+//! ```text
+//! system │ head │ ········ middle ········ │ tail          before
+//! system │ head │ digested middle          │ tail          after pruning, if that is enough
+//! system │ head │ checkpoint               │ tail          if it is not
+//! system │ said first │ checkpoint │ digested │ tail       if a size was asked for: filled by value per token
+//! ```
+//!
+//! Evidence is read from whole blocks before anything is pruned. The newest message of the user, the system prompt and the last
+//! step are the same bytes as before.
+
+use std::collections::BTreeSet;
+
+use super::bounds::Bounds;
+use super::checkpoints::{self, Folding};
+use super::draft::Draft;
+use super::fit;
+use super::pick::Topic;
+use super::report::Trigger;
+use super::settle::{Settled, ends_in_bound_loop, unchanged};
+use super::survey::Survey;
+use super::{Outcome, Plan, Wish};
+use crate::evidence::Evidence;
+use crate::known::Known;
+use crate::ledger::Ledger;
+use crate::meter::Meter;
+use crate::passes::{self, Scope};
+use crate::policy::Policy;
+use crate::redact::{Redactor, Rules};
+use crate::transcript::Transcript;
+use crate::values::readable;
+use crate::{Refused, Rewrite, Tokens, wire};
+
+/// Plans a compaction: first what was decided before is decided again, word for word; then, if what that leaves is still too
+/// large, more.
+pub fn compressor(
+    policy: &Policy,
+    wish: &Wish,
+    ledger: &Ledger,
+    known: &mut Known,
+    transcript: &Transcript<'_>,
+) -> Result<Plan, Refused> {
+    if ledger.is_empty() || !ledger.matches(transcript) {
+        return compact(policy, wish, known, transcript);
+    }
+    let replay = Rewrite::new(transcript, ledger.edits(transcript))?;
+    let body = replay.apply(transcript.body);
+    let (view, _) = wire::parse(transcript.dialect, &body)?;
+    let mut outcome = match compact(policy, wish, known, &view)? {
+        Plan::Leave(report) => Outcome {
+            rewrite: replay,
+            body: body.clone(),
+            ledger: ledger.clone(),
+            report,
+            originals: Vec::new(),
+        },
+        Plan::Ready(outcome) => {
+            let Some(ledger) = ledger.then(&outcome.ledger, &view, transcript) else {
+                return compact(policy, wish, known, transcript);
+            };
+            let rewrite = Rewrite::new(transcript, ledger.edits(transcript))?;
+            let body = rewrite.apply(transcript.body);
+            Outcome { rewrite, body, ledger, ..outcome }
+        }
+    };
+    // What came in is the original, whatever was looked at.
+    let report = &mut outcome.report;
+    report.changed = true;
+    report.tokens.before = Meter::of(&policy.model).parts(known, transcript).total();
+    report.messages.before = transcript.message_count();
+    report.bytes.before = transcript.body.len();
+    report.bytes.after = outcome.body.len();
+    Ok(Plan::Ready(outcome))
+}
+
+/// One compaction of a transcript as it stands.
+fn compact(
+    policy: &Policy,
+    wish: &Wish,
+    known: &mut Known,
+    transcript: &Transcript<'_>,
+) -> Result<Plan, Refused> {
+    let survey = Survey::new(Meter::of(&policy.model), known, transcript);
+    let draft = Draft::new(&survey, &wish.keep);
+    let goal = wish.to_tokens.unwrap_or(Tokens(policy.goal as u64));
+    let mut settled = Settled {
+        engine: "compressor",
+        policy,
+        wish,
+        reason: String::new(),
+        target: goal,
+        floor: fit::floor(&survey),
+        in_loop: policy.model.facts.thinking_bound && ends_in_bound_loop(transcript),
+        zone: None,
+        ladder: Vec::new(),
+        restart: None,
+        placed: None,
+        checkpoint: None,
+    };
+    match due(&settled, &survey) {
+        Ok(reason) => settled.reason = reason,
+        Err(reason) => return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..settled }))),
+    }
+    let mut redactor = match &wish.keep {
+        super::Keep::Originals(key) => Redactor::keyed(Rules::default(), key.clone()),
+        super::Keep::Nothing => Redactor::numbered(Rules::default()),
+    };
+    let left = settled.clone();
+    let mut work = Work { policy, wish, known, survey: &survey, redactor: &mut redactor };
+    let outcome = match wish.to_tokens {
+        Some(wanted) => fit::fit(&mut work, settled, wanted)?,
+        None => by_policy(&mut work, settled)?,
+    };
+    Ok(outcome.map_or_else(
+        || {
+            let reason =
+                format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
+            Plan::Leave(unchanged(&draft, &Settled { reason, ..left }))
+        },
+        Plan::Ready,
+    ))
+}
+
+/// What a compaction works with.
+pub(super) struct Work<'w, 't, 'b> {
+    pub(super) policy: &'w Policy,
+    pub(super) wish: &'w Wish,
+    pub(super) known: &'w mut Known,
+    pub(super) survey: &'w Survey<'t, 'b>,
+    pub(super) redactor: &'w mut Redactor,
+}
+
+impl<'w, 't, 'b> Work<'w, 't, 'b> {
+    /// The topic that was asked for.
+    pub(super) fn topic(&self) -> Topic<'w> {
+        let survey = self.survey;
+        self.wish.focus.as_ref().map_or_else(Topic::none, |topic| {
+            Topic::on(topic, move |at, line| {
+                let block = survey.transcript.units.get(at.unit)?.blocks().nth(at.block)?;
+                readable(block).get(line).map(str::to_owned)
+            })
+        })
+    }
+}
+
+/// Why a compaction is due, or why it is not.
+fn due(settled: &Settled<'_>, survey: &Survey<'_, '_>) -> Result<String, String> {
+    let (policy, wish) = (settled.policy, settled.wish);
+    let now = survey.share_of(policy.window);
+    let threshold = Tokens(policy.threshold as u64);
+    if let Some(wanted) = wish.to_tokens.filter(|wanted| survey.total <= *wanted) {
+        return Err(format!("already at or under the {wanted} tokens asked for: {now}"));
+    }
+    if survey.total < threshold && !wish.force && wish.to_tokens.is_none() {
+        return Err(format!("below the threshold of {threshold}: {now}"));
+    }
+    if settled.in_loop && survey.total <= Tokens(policy.drop_oldest as u64) {
+        let reason =
+            "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
+        return Err(reason.to_owned());
+    }
+    if survey.total >= threshold {
+        return Ok(format!("{now} reach the threshold of {threshold}"));
+    }
+    Ok(match wish.trigger {
+        Trigger::Manual => format!("asked for at {now}"),
+        _ => format!("the time was right at {now}"),
+    })
+}
+
+/// A compaction by the policy's own budgets.
+fn by_policy(work: &mut Work<'_, '_, '_>, settled: Settled<'_>) -> Result<Option<Outcome>, Refused> {
+    let bounds = Bounds::by_policy(work.policy, work.survey);
+    let evidence = Evidence::of(work.known, work.survey.transcript);
+    let goal = settled.target;
+    let mut draft = Draft::new(work.survey, &work.wish.keep);
+    if could_be_enough(work, &bounds, goal) || !bounds.has_new() {
+        prune(work, &bounds, &evidence, &mut draft);
+    }
+    let mut settled = settled;
+    if draft.total > goal && bounds.has_new() {
+        let gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
+        let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
+        let budget = Tokens(work.policy.checkpoint.tokens(replaced.number() as usize) as u64);
+        if budget >= checkpoints::smallest(work.survey) {
+            draft = Draft::new(work.survey, &work.wish.keep);
+            gone.iter().for_each(|unit| draft.take_out(*unit));
+            settled.take(checkpoints::within(work, &evidence, &gone, budget));
+        }
+    }
+    let too_large = Tokens(work.policy.digest_all as u64);
+    let size = draft.total + settled.checkpoint.map_or(Tokens::ZERO, |checkpoint| checkpoint.tokens);
+    if size > too_large {
+        return fit::fit(work, settled.without_checkpoint(), too_large);
+    }
+    if draft.changed.is_empty() && draft.gone.is_empty() {
+        return Ok(None);
+    }
+    settled.outcome(work.known, &draft)
+}
+
+/// Whether pruning alone could reach the goal, if it left nothing of what it may change.
+fn could_be_enough(work: &mut Work<'_, '_, '_>, bounds: &Bounds, goal: Tokens) -> bool {
+    let survey = work.survey;
+    let free = bounds.free().flat_map(|unit| survey.prunable(unit));
+    let most: Tokens = free.map(|block| survey.meter.block(work.known, block)).sum();
+    survey.total - most <= goal
+}
+
+/// Runs the passes over what may change.
+pub(super) fn prune(
+    work: &mut Work<'_, '_, '_>,
+    bounds: &Bounds,
+    evidence: &Evidence,
+    draft: &mut Draft<'_, '_, '_>,
+) {
+    let survey = work.survey;
+    let since = bounds.checkpoint.map_or(0, |checkpoint| checkpoint + 1);
+    let may_change = |unit: usize| unit >= since && bounds.may_change(unit);
+    let keep = &work.wish.keep;
+    let scope = Scope {
+        policy: work.policy,
+        transcript: survey.transcript,
+        actions: &evidence.actions(),
+        may_change: &may_change,
+        handle: &|text| keep.handle(text),
+    };
+    for change in passes::run_all(&scope) {
+        let Some(block) = survey.transcript.units[change.at.unit].blocks().nth(change.at.block) else {
+            continue;
+        };
+        let before = survey.meter.block(work.known, block);
+        draft.change(change.at, change.to, change.pass, before);
+    }
+}
+
+impl<'p> Settled<'p> {
+    /// With what stands in place of the folded units.
+    pub(super) fn take(&mut self, folding: Folding) {
+        self.placed = Some(folding.placed);
+        self.checkpoint = Some(folding.report);
+    }
+
+    fn without_checkpoint(self) -> Self {
+        Self { placed: None, checkpoint: None, ..self }
+    }
+}

@@ -1,0 +1,217 @@
+//! A compaction to a size that was asked for: filled by value per token with verbatim tail, digested middle and checkpoint
+//! lines, so that it is at most that size and wastes none of it.
+//!
+//! ```text
+//! floor │ room ──▶ tail, verbatim │ what stays in place, digested │ the checkpoint's sections │ lines by worth
+//! ```
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::Outcome;
+use super::bounds::Bounds;
+use super::checkpoints::{self, Fold};
+use super::compressor::{Work, prune};
+use super::draft::Draft;
+use super::pick::{Picked, Pool, Stand};
+use super::settle::Settled;
+use super::survey::Survey;
+use crate::checkpoint::Quote;
+use crate::digest::{self, Focus, Source};
+use crate::evidence::Evidence;
+use crate::passes::{BlockAt, NewText};
+use crate::transcript::Block;
+use crate::{Refused, Tokens};
+
+/// Shares of the room between the floor and the size asked for.
+struct Shares {
+    /// For the newest units, verbatim.
+    tail: f64,
+    /// What was said first stays in place if it is no larger.
+    first: f64,
+    /// For digested units that stay in place.
+    in_place: f64,
+    /// For the checkpoint, quoted lines apart.
+    sections: f64,
+}
+
+const SHARES: Shares = Shares { tail: 0.45, first: 0.2, in_place: 0.05, sections: 0.10 };
+/// How often the budget for lines is corrected by what came out.
+const ATTEMPTS: usize = 5;
+/// A result of this share of the size asked for is full.
+const FULL: f64 = 0.975;
+
+/// What no step can take away: the preamble, what must stay, and the least that a checkpoint can be.
+pub(super) fn floor(survey: &Survey<'_, '_>) -> Tokens {
+    bare(survey) + checkpoints::smallest(survey)
+}
+
+/// The preamble and what must stay.
+fn bare(survey: &Survey<'_, '_>) -> Tokens {
+    let all: Tokens = survey.units.iter().copied().sum();
+    (survey.total - all) + survey.must_stay().iter().map(|unit| survey.units[*unit]).sum::<Tokens>()
+}
+
+/// Compacts to at most this size, if the floor is not above it.
+pub(super) fn fit(
+    work: &mut Work<'_, '_, '_>,
+    settled: Settled<'_>,
+    wanted: Tokens,
+) -> Result<Option<Outcome>, Refused> {
+    let survey = work.survey;
+    let evidence = Evidence::of(work.known, survey.transcript);
+    let pool = Pool::new(work.known, survey);
+    let room = wanted.number().saturating_sub(floor(survey).number()) as f64;
+    let of_room = |share: f64| Tokens((room * share) as u64);
+    let bounds = Bounds::by_tokens(survey, of_room(SHARES.tail), of_room(SHARES.first));
+    let mut draft = Draft::new(survey, &work.wish.keep);
+    prune(work, &bounds, &evidence, &mut draft);
+    if room <= 0.0 {
+        shorten_last(work, &mut draft);
+    }
+    let gone = if draft.total <= wanted { BTreeSet::new() } else { to_fold(&draft, &bounds, room) };
+    gone.iter().for_each(|unit| draft.take_out(*unit));
+    let sections = of_room(SHARES.sections).max(checkpoints::smallest(survey));
+    let mut fitting = Fitting { work, evidence: &evidence, pool: &pool, gone, wanted, sections, best: None };
+    let used = draft.total + if fitting.gone.is_empty() { Tokens::ZERO } else { sections };
+    let mut lines = (wanted - used).number() as f64;
+    for _ in 0..ATTEMPTS {
+        let Some((after, exhausted)) = fitting.attempt(&settled, &draft, Tokens(lines.max(0.0) as u64))?
+        else {
+            break;
+        };
+        let (got, most) = (after.number() as f64, wanted.number() as f64);
+        if got <= most && (got >= FULL * most || exhausted) {
+            break;
+        }
+        lines += (most - got) * if got > most { 1.05 } else { 0.97 };
+        if lines < 0.0 && got > most {
+            break;
+        }
+    }
+    Ok(fitting.best)
+}
+
+/// The oldest units that may go, as many as needed: what stays in place digested may take its share and no more.
+fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, room: f64) -> BTreeSet<usize> {
+    let mut gone: BTreeSet<usize> = bounds.checkpoint.into_iter().collect();
+    let mut in_place = (room * SHARES.in_place) as u64;
+    let mut full = false;
+    let free: Vec<usize> = bounds.free().collect();
+    for unit in free.into_iter().rev() {
+        let cost = draft.unit(unit).number();
+        full |= cost > in_place;
+        if full {
+            gone.insert(unit);
+        } else {
+            in_place -= cost;
+        }
+    }
+    gone
+}
+
+/// Shortens the results of an answered last step: where even the floor is above the size asked for, they are all that is left.
+fn shorten_last(work: &mut Work<'_, '_, '_>, draft: &mut Draft<'_, '_, '_>) {
+    let survey = draft.survey;
+    let Some(last) = survey.units.len().checked_sub(1) else { return };
+    for result in survey.results(last) {
+        let before = survey.meter.block(work.known, result.block);
+        draft.shrink(result, super::draft::Length::Line, before);
+    }
+}
+
+struct Fitting<'f, 'w, 't, 'b> {
+    work: &'f mut Work<'w, 't, 'b>,
+    evidence: &'f Evidence,
+    pool: &'f Pool,
+    gone: BTreeSet<usize>,
+    wanted: Tokens,
+    sections: Tokens,
+    best: Option<Outcome>,
+}
+
+impl Fitting<'_, '_, '_, '_> {
+    /// Tries a budget for lines: the size that came of it, and whether there was nothing more to pick.
+    fn attempt(
+        &mut self,
+        settled: &Settled<'_>,
+        draft: &Draft<'_, '_, '_>,
+        lines: Tokens,
+    ) -> Result<Option<(Tokens, bool)>, Refused> {
+        let survey = self.work.survey;
+        let sections = self.fold(Vec::new(), self.sections);
+        let also: Vec<&str> = sections.iter().map(|folding| folding.placed.text.as_str()).collect();
+        let topic = self.work.topic();
+        let quotable: BTreeSet<BlockAt> =
+            draft.changed.keys().copied().filter(|at| is_result(survey, *at)).collect();
+        let stand = |at: BlockAt| match draft.changed.contains_key(&at) {
+            _ if self.gone.contains(&at.unit) || quotable.contains(&at) => Stand::Goes,
+            true => Stand::Ignored,
+            false => Stand::Stays,
+        };
+        let picked = self.pool.pick(lines, &stand, &also, &topic);
+        drop(topic);
+        let mut draft = draft.clone();
+        let mut settled = settled.clone();
+        let (quoted, in_place): (Picked, Picked) =
+            picked.into_iter().partition(|(at, _)| self.gone.contains(&at.unit));
+        for (at, (_, lines)) in &in_place {
+            excerpt(self.work, &mut draft, *at, lines);
+        }
+        let quotes = checkpoints::quotes(survey, self.evidence, &quoted, |rate| 1_000.0 + rate);
+        if let Some(folding) = self.fold(quotes, self.sections + lines) {
+            settled.take(folding);
+        }
+        if draft.changed.is_empty() && draft.gone.is_empty() {
+            return Ok(None);
+        }
+        let Some(outcome) = settled.outcome(self.work.known, &draft)? else { return Ok(None) };
+        let after = outcome.report.tokens.after;
+        let better = |best: &Outcome| {
+            let was = best.report.tokens.after;
+            if was <= self.wanted { after <= self.wanted && after > was } else { after < was }
+        };
+        if self.best.as_ref().is_none_or(better) {
+            self.best = Some(outcome);
+        }
+        Ok(Some((after, false)))
+    }
+
+    /// The checkpoint of what goes, if anything does.
+    fn fold(&mut self, quotes: Vec<Quote>, budget: Tokens) -> Option<checkpoints::Folding> {
+        if self.gone.is_empty() {
+            return None;
+        }
+        let fold = Fold { evidence: self.evidence, gone: &self.gone, budget, quotes };
+        Some(fold.write(self.work))
+    }
+}
+
+/// Whether a block is the text of a result, of which lines can be quoted where it stands.
+fn is_result(survey: &Survey<'_, '_>, at: BlockAt) -> bool {
+    survey.results(at.unit).iter().any(|result| result.at == at)
+}
+
+/// Puts picked lines in the place of a result.
+fn excerpt(work: &mut Work<'_, '_, '_>, draft: &mut Draft<'_, '_, '_>, at: BlockAt, lines: &[Range<usize>]) {
+    let survey = work.survey;
+    let Some(result) = survey.results(at.unit).into_iter().find(|result| result.at == at) else { return };
+    let text = result.block.text();
+    let arguments = result.exchange.call.as_ref().map(Block::text);
+    let handle = work.wish.keep.handle(&text);
+    let focus = Focus::none();
+    let source = Source {
+        text: &text,
+        tool: Some(&*result.exchange.tool).filter(|name| !name.is_empty()),
+        arguments: arguments.as_deref(),
+        kind: None,
+        failed: result.exchange.failed,
+        focus: &focus,
+        handle: handle.as_deref(),
+    };
+    let short = digest::excerpt(&source, lines);
+    if short.len() < text.len() {
+        let before = survey.meter.block(work.known, result.block);
+        draft.change(at, NewText::Text(short), "the lines of it that are worth their tokens", before);
+    }
+}

@@ -1,0 +1,137 @@
+//! One compaction: a body goes in, and everything that a call may want to write comes out.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use longhaul_engine::Tokens;
+use longhaul_engine::known::Known;
+use longhaul_engine::models::Model;
+use longhaul_engine::plan::{Keep, Plan, Report, Trigger, Wish};
+use longhaul_engine::policy::Policy;
+use longhaul_engine::redact::SessionKey;
+use serde::Serialize;
+
+use crate::body::{self, Body};
+use crate::cli::{CompressArgs, Summarizer};
+use crate::config::{self, Environment, Settings};
+use crate::engine;
+use crate::failure::Failure;
+use crate::originals::{self, Secrets};
+
+/// What a call says about each of its bodies.
+pub(super) struct Call<'a> {
+    pub(super) args: &'a CompressArgs,
+    environment: &'a Environment,
+    /// The configuration's name and text.
+    file: Option<(String, String)>,
+    /// Where what is removed is kept.
+    pub(super) originals: Option<(&'a Path, Secrets)>,
+}
+
+/// What a worker remembers from body to body.
+#[derive(Default)]
+pub(super) struct Memory {
+    known: Known,
+    policies: BTreeMap<String, Prepared>,
+}
+
+/// The policy for one model.
+#[derive(Clone)]
+struct Prepared {
+    policy: Policy,
+    notes: Vec<String>,
+}
+
+/// The report, with what only the caller knows.
+#[derive(Serialize)]
+pub(super) struct Answer {
+    pub(super) body: String,
+    #[serde(flatten)]
+    pub(super) report: Report,
+    elapsed_ms: f64,
+}
+
+/// What one compaction gave.
+pub(super) struct Done {
+    pub(super) answer: Answer,
+    pub(super) window: usize,
+    /// The new body; nothing where the old one stays.
+    pub(super) text: Option<String>,
+    /// Rows for the file of originals.
+    pub(super) originals: String,
+}
+
+impl<'a> Call<'a> {
+    /// Reads the configuration, so that a mistake in it is said once and not for each body.
+    pub(super) fn new(args: &'a CompressArgs, environment: &'a Environment) -> Result<Self, Failure> {
+        let file = config::read_file(args.config.config.as_deref())?;
+        let kept = |file: &'a Option<PathBuf>, secrets| Some((file.as_deref()?, secrets));
+        let originals = kept(&args.originals, Secrets::Out);
+        let originals = originals.or_else(|| kept(&args.originals_raw, Secrets::AsTheyWere));
+        let call = Self { args, environment, file, originals };
+        call.settings("unknown")?;
+        Ok(call)
+    }
+
+    /// Compacts one body.
+    pub(super) fn compress(&self, memory: &mut Memory, body: &Body) -> Result<Done, Failure> {
+        let start = Instant::now();
+        let (transcript, notes) = body.parse(&self.args.told)?;
+        let model = body::model(&self.args.told, &transcript);
+        if !memory.policies.contains_key(&model.name) {
+            memory.policies.insert(model.name.clone(), self.prepare(&model)?);
+        }
+        let Prepared { policy, notes: more } = &memory.policies[&model.name];
+        let key = || SessionKey::new(*blake3::hash(body.text.as_bytes()).as_bytes());
+        let wish = Wish {
+            trigger: Trigger::Manual,
+            force: self.args.force,
+            to_tokens: self.args.to_tokens.map(Tokens),
+            focus: self.args.focus.clone(),
+            keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(key())),
+            session: None,
+        };
+        let plan = engine::plan(policy, &wish, &mut memory.known, &transcript).map_err(|refused| {
+            Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
+        })?;
+        let (mut report, text, removed) = match plan {
+            Plan::Leave(report) => (report, None, Vec::new()),
+            Plan::Ready(outcome) => (outcome.report, Some(outcome.body), outcome.originals),
+        };
+        let originals = match self.originals.filter(|_| !self.args.preview) {
+            Some((_, secrets)) => originals::rows(removed, secrets)?,
+            None => String::new(),
+        };
+        report.notes.extend(body::note_lines(&transcript, &notes));
+        report.notes.extend(more.iter().cloned());
+        let elapsed_ms = start.elapsed().as_secs_f64() * 1_000.0;
+        let answer = Answer { body: body.shown.clone(), report, elapsed_ms };
+        Ok(Done { answer, window: policy.window, text, originals })
+    }
+
+    fn settings(&self, model: &str) -> Result<Settings, Failure> {
+        let file = self.file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+        Settings::from_layers(file, self.environment, self.args.policy.flags(model))
+    }
+
+    fn prepare(&self, model: &Model) -> Result<Prepared, Failure> {
+        let settings = self.settings(&model.name)?;
+        let (policy, warnings) =
+            Policy::new(&settings.config, model).map_err(|invalid| settings.refused(&invalid))?;
+        let mut notes = settings.note_lines(&warnings);
+        if policy.model.is_assumed("window") {
+            let window = Tokens(policy.window as u64);
+            notes.push(format!("the window of {} is assumed to be {window} tokens", model.name));
+        }
+        if self.args.summarizer == Some(Summarizer::Auto) {
+            notes.push(match &settings.config.auxiliary.compression.model {
+                None => "no model is configured for summaries; our own code writes them".to_owned(),
+                Some(model) => {
+                    format!("{model} is configured for summaries, but compress calls no model; our own code writes them")
+                }
+            });
+        }
+        Ok(Prepared { policy, notes })
+    }
+}

@@ -1,0 +1,217 @@
+//! Several bodies: files into a directory, or lines into lines. All cores work, and the results come in order.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use longhaul_engine::Tokens;
+
+use super::job::{Call, Done, Memory};
+use super::outputs::Outputs;
+use super::{places, show};
+use crate::body::Body;
+use crate::failure::Failure;
+use crate::input::{self, Line, Lines};
+use crate::output::{self, Layout, Sink};
+use crate::parallel;
+use crate::progress::Progress;
+
+/// Why the work ends early: the world failed, or nobody reads the lines any more.
+type Stop = Result<(), Failure>;
+
+/// Each file goes to the directory under its name. A file that cannot be used is said, and the others still come out.
+pub(super) fn files(call: &Call<'_>) -> Result<ExitCode, Failure> {
+    let args = call.args;
+    if let Some(directory) = args.out_dir.as_deref().filter(|_| !args.preview) {
+        output::make_directory(directory)?;
+    }
+    let mut outputs = Outputs::open(call, Layout::Line)?;
+    let mut tally = Tally::new(call, Some(args.bodies.len()));
+    let work = |memory: &mut Memory, path: &PathBuf| {
+        let body = Body::read(path)?;
+        let done = call.compress(memory, &body)?;
+        Ok((target(call, path)?, body, done))
+    };
+    let give = |worked: Result<(Option<PathBuf>, Body, Done), Failure>| {
+        let given = match &worked {
+            Err(failure) => {
+                tally.fail(failure);
+                Ok(())
+            }
+            Ok((target, body, done)) => outputs.keep(done).and_then(|()| {
+                if let Some(file) = target {
+                    let text = done.text.as_deref().unwrap_or(&body.text);
+                    output::write(Some(file), text.as_bytes())?;
+                }
+                tally.count(done, &mut outputs)
+            }),
+        };
+        flow(given)
+    };
+    let stopped = parallel::in_order(args.bodies.iter(), work, give);
+    finish(stopped, tally, outputs)
+}
+
+fn target(call: &Call<'_>, body: &Path) -> Result<Option<PathBuf>, Failure> {
+    let directory = call.args.out_dir.as_deref().filter(|_| !call.args.preview);
+    directory.map(|directory| places::target(directory, body)).transpose()
+}
+
+/// What a line becomes, and how it went; nothing where the line is blank.
+struct Passed {
+    bytes: Vec<u8>,
+    how: Option<Result<Done, Failure>>,
+}
+
+/// Each line that is a body becomes a line. One that is not passes as it is, so that nothing is lost.
+pub(super) fn lines(call: &Call<'_>, lines: Lines) -> Result<ExitCode, Failure> {
+    let args = call.args;
+    let mut outputs = Outputs::open(call, Layout::Line)?;
+    let result = (!args.preview).then(|| Sink::open(args.answer.output.as_deref()));
+    let mut bodies = result.transpose()?;
+    let mut tally = Tally::new(call, None);
+    let work = |memory: &mut Memory, line: Result<Line, Failure>| line.map(|line| pass(call, memory, line));
+    let give = |passed: Result<Passed, Failure>| {
+        let given = passed.and_then(|Passed { bytes, how }| {
+            if let Some(Ok(done)) = &how {
+                outputs.keep(done)?;
+            }
+            if let Some(sink) = &mut bodies {
+                sink.write(&bytes)?;
+            }
+            match &how {
+                None => Ok(()),
+                Some(Ok(done)) => tally.count(done, &mut outputs),
+                Some(Err(failure)) => {
+                    tally.fail(failure);
+                    Ok(())
+                }
+            }
+        });
+        if given.is_ok() && bodies.as_ref().is_some_and(Sink::is_deserted) {
+            return ControlFlow::Break(Ok(()));
+        }
+        flow(given)
+    };
+    let stopped = parallel::in_order(lines, work, give);
+    if !matches!(stopped, ControlFlow::Break(Err(_)))
+        && let Some(sink) = bodies
+    {
+        sink.close()?;
+    }
+    finish(stopped, tally, outputs)
+}
+
+fn pass(call: &Call<'_>, memory: &mut Memory, line: Line) -> Passed {
+    if line.is_blank() {
+        return Passed { bytes: line.bytes, how: None };
+    }
+    let shown = format!("line {} of {}", line.number, input::shown(&call.args.bodies[0]));
+    let body = input::text(&shown, line.bytes.clone()).map(|text| Body { shown, text });
+    match body.and_then(|body| call.compress(memory, &body)) {
+        Ok(mut done) => {
+            let bytes = done.text.take().map_or(line.bytes, String::into_bytes);
+            Passed { bytes, how: Some(Ok(done)) }
+        }
+        Err(failure) => Passed { bytes: line.bytes, how: Some(Err(failure)) },
+    }
+}
+
+fn flow(given: Result<(), Failure>) -> ControlFlow<Stop> {
+    match given {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(failure) => ControlFlow::Break(Err(failure)),
+    }
+}
+
+fn finish(stopped: ControlFlow<Stop>, tally: Tally<'_>, outputs: Outputs<'_>) -> Result<ExitCode, Failure> {
+    if let ControlFlow::Break(stop) = stopped {
+        stop?;
+    }
+    outputs.close()?;
+    Ok(tally.close())
+}
+
+/// So many different notes are remembered, so that one that holds for many bodies is said once.
+const MOST_NOTES: usize = 1_000;
+
+/// The sums over all bodies, and what is said about each as it comes.
+struct Tally<'a> {
+    call: &'a Call<'a>,
+    progress: Progress,
+    bodies: usize,
+    changed: usize,
+    failed: usize,
+    exit_code: u8,
+    before: Tokens,
+    after: Tokens,
+    notes: BTreeMap<String, usize>,
+}
+
+impl<'a> Tally<'a> {
+    fn new(call: &'a Call<'a>, bodies: Option<usize>) -> Self {
+        let progress = if call.args.quiet { Progress::hidden() } else { Progress::of(bodies) };
+        let (before, after, notes) = (Tokens::ZERO, Tokens::ZERO, BTreeMap::new());
+        Self { call, progress, bodies: 0, changed: 0, failed: 0, exit_code: 0, before, after, notes }
+    }
+
+    fn count(&mut self, done: &Done, outputs: &mut Outputs<'_>) -> Result<(), Failure> {
+        let report = &done.answer.report;
+        self.bodies += 1;
+        self.changed += usize::from(report.changed);
+        self.before += report.tokens.before;
+        self.after += report.tokens.after;
+        let new_notes: Vec<&String> = report.notes.iter().filter(|note| self.is_new(note)).collect();
+        let mut told = Ok(());
+        self.progress.aside(|| {
+            if !self.call.args.quiet {
+                let (body, verdict) = (&done.answer.body, show::verdict(report));
+                let why = if report.changed { String::new() } else { format!(": {}", report.reason) };
+                output::say(&format!("{body}: {verdict}{why}"));
+                for note in new_notes {
+                    output::say(&format!("{body}: {note}"));
+                }
+            }
+            told = outputs.tell(done);
+        });
+        self.progress.step();
+        told
+    }
+
+    /// Counts a note. One that came before is said at the end, with how often.
+    fn is_new(&mut self, note: &str) -> bool {
+        if let Some(times) = self.notes.get_mut(note) {
+            *times += 1;
+            return false;
+        }
+        if self.notes.len() < MOST_NOTES {
+            self.notes.insert(note.to_owned(), 1);
+        }
+        true
+    }
+
+    fn fail(&mut self, failure: &Failure) {
+        self.bodies += 1;
+        self.failed += 1;
+        self.exit_code = self.exit_code.max(failure.exit_code());
+        self.progress.aside(|| output::say(&failure.to_string()));
+        self.progress.step();
+    }
+
+    /// Says the sums.
+    fn close(self) -> ExitCode {
+        let Self { call, progress, bodies, changed, failed, exit_code, before, after, notes } = self;
+        drop(progress);
+        if !call.args.quiet {
+            let saved = 100.0 * (1.0 - after.number() as f64 / before.number().max(1) as f64);
+            output::say(&format!(
+                "{bodies} bodies, {changed} compacted, {failed} failed: {before} → {after} tokens ({saved:.0} % smaller)"
+            ));
+            for (note, times) in notes.iter().filter(|(_, times)| **times > 1) {
+                output::say(&format!("{times} of them: {note}"));
+            }
+        }
+        ExitCode::from(exit_code)
+    }
+}

@@ -1,0 +1,93 @@
+//! What a call writes beside the bodies: originals, log, reports, differences.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+
+use longhaul_engine::plan::Report;
+
+use super::job::{Call, Done};
+use super::show;
+use crate::commands::stats::Row;
+use crate::failure::Failure;
+use crate::originals;
+use crate::output::{self, Layout, Sink};
+
+pub(super) struct Outputs<'a> {
+    call: &'a Call<'a>,
+    layout: Layout,
+    /// The file of `--report`.
+    report: Option<Sink<'a>>,
+    /// What the call answers: reports for `--json`, differences for a preview.
+    answer: Option<Sink<'a>>,
+}
+
+impl<'a> Outputs<'a> {
+    pub(super) fn open(call: &'a Call<'a>, layout: Layout) -> Result<Self, Failure> {
+        let args = call.args;
+        let report = args.report.as_deref().map(|file| Sink::open(Some(file))).transpose()?;
+        let answers = args.answer.json || args.diff && args.preview;
+        let answer = answers.then(|| Sink::open(place(call))).transpose()?;
+        Ok(Self { call, layout, report, answer })
+    }
+
+    /// Keeps what was removed. This comes before the body that lacks it is written: what goes is safe before it is gone.
+    pub(super) fn keep(&self, done: &Done) -> Result<(), Failure> {
+        match self.call.originals {
+            Some((file, secrets)) if !done.originals.is_empty() => {
+                originals::append(file, &done.originals, secrets)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes what is said about a compaction, for programs and for those who asked for the differences.
+    pub(super) fn tell(&mut self, done: &Done) -> Result<(), Failure> {
+        let (args, report) = (self.call.args, &done.answer.report);
+        if let Some(file) = args.log.as_deref().filter(|_| report.changed && !args.preview) {
+            log(file, report)?;
+        }
+        if let Some(sink) = &mut self.report {
+            sink.write(output::json(&done.answer, self.layout)?.as_bytes())?;
+        }
+        if let Some(sink) = self.answer.as_mut().filter(|_| args.answer.json) {
+            sink.write(output::json(&done.answer, self.layout)?.as_bytes())?;
+        }
+        if args.diff {
+            let styled = show::differences(done);
+            match self.answer.as_mut().filter(|_| !args.answer.json) {
+                Some(sink) => {
+                    let text = output::painted(styled, place(self.call), args.color.into());
+                    sink.write(text.as_bytes())?;
+                }
+                None => output::show(&styled, args.color.into()),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn close(self) -> Result<(), Failure> {
+        self.report.into_iter().chain(self.answer).try_for_each(Sink::close)
+    }
+}
+
+/// Where the answer goes: `-o` takes the body, unless there is none.
+fn place<'a>(call: &Call<'a>) -> Option<&'a Path> {
+    call.args.answer.output.as_deref().filter(|_| call.args.preview)
+}
+
+fn log(file: &Path, report: &Report) -> Result<(), Failure> {
+    let row = Row {
+        engine: report.engine.clone(),
+        reason: report.reason.clone(),
+        tokens_before: report.tokens.before.number(),
+        tokens_after: report.tokens.after.number(),
+        messages_before: report.messages.before,
+        messages_after: report.messages.after,
+        ratio: report.ratio,
+    };
+    let line = output::json(&row, Layout::Line)?;
+    let open = OpenOptions::new().create(true).append(true).open(file);
+    open.and_then(|mut log| log.write_all(line.as_bytes()))
+        .map_err(|error| Failure::World(format!("cannot append to {}: {error}", file.display())))
+}

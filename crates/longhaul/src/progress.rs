@@ -1,0 +1,57 @@
+//! A bar for long work, where a person is looking.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Shorter work needs no bar.
+const LONG: Duration = Duration::from_secs(1);
+
+/// How far the work is. The bar shows itself only on a terminal, and only once the work has taken long.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    start: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    /// Of so many bodies; of unknown many where they are read one by one.
+    pub(crate) fn of(bodies: Option<usize>) -> Self {
+        let total = bodies.map(|bodies| bodies as u64);
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
+        let template = match bodies {
+            Some(_) => "{bar:30} {pos} of {len} bodies, {eta} left",
+            None => "{spinner} {pos} bodies, {per_sec}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self { bar, start: Instant::now(), shown: false }
+    }
+
+    /// For those who want to hear nothing.
+    pub(crate) fn hidden() -> Self {
+        Self { bar: ProgressBar::hidden(), start: Instant::now(), shown: true }
+    }
+
+    /// One more is done.
+    pub(crate) fn step(&mut self) {
+        self.bar.inc(1);
+        if !self.shown && self.start.elapsed() > LONG {
+            self.shown = true;
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+
+    /// Says something without tearing the bar.
+    pub(crate) fn aside(&self, say: impl FnOnce()) {
+        self.bar.suspend(say);
+    }
+}
+
+/// What is done needs no bar.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
