@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::known::Known;
+use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::{self, Plan, Report};
 use longhaul_engine::{Dialect, wire};
 
@@ -153,6 +154,7 @@ impl Run<'_> {
         let Setting { policy, wish, .. } = self.setting;
         let (transcript, _) = wire::parse(self.dialect, body).unwrap();
         let plan = match policy.engine.as_str() {
+            "compressor" => plan::compressor(policy, wish, &Ledger::default(), known, &transcript),
             "sacred-zone" => plan::sacred_zone(policy, wish, known, &transcript),
             other => panic!("no engine {other}"),
         };
