@@ -293,7 +293,7 @@ fn ended(exchange: &Exchange<'_>, call: &Call) -> Ended {
 
 /// The opening of one block and the ending of another, or all of a short one.
 fn looked_at<'b>(first: &Block<'b>, last: &Block<'b>, (start, end): (usize, usize)) -> Cow<'b, str> {
-    let is_short = first == last && first.text.is_none_or(|text| text.at.len() <= start + end);
+    let is_short = std::ptr::eq(first, last) && first.text.is_none_or(|text| text.at.len() <= start + end);
     if is_short {
         return first.text();
     }

@@ -25,6 +25,8 @@ pub struct Draft<'d> {
     pub quotes: &'d [Quote],
     /// What the rendering may cost, marker and all.
     pub budget: Tokens,
+    /// What all of it but the quotes may cost: where lines were picked by their worth, they are not to be crowded out.
+    pub sections: Tokens,
     /// Below this budget, empty sections are left out.
     pub terse_below: Tokens,
     /// How tokens are counted.
@@ -58,6 +60,8 @@ impl Checkpoint {
         let mut fill = Fill::new(draft, pieces);
         fill.musts();
         fill.actions(lines, redactor);
+        fill.choose();
+        fill.budget = in_vocabulary(draft.budget, draft.counter);
         let (sources, quoted) = quotes(draft, fill.topic.as_ref(), redactor);
         fill.add_quotes(sources, quoted);
         fill.choose();
@@ -114,7 +118,7 @@ impl<'d> Fill<'d> {
         let empty =
             if draft.budget < draft.terse_below { EmptySections::LeftOut } else { EmptySections::Said };
         let frame = Checkpoint { empty, ..Checkpoint::default() }.render(draft.closing, draft.seat);
-        let budget = (draft.budget.number() as f64 / f64::from(draft.counter.factor)).floor() as u64;
+        let budget = in_vocabulary(draft.sections.min(draft.budget), draft.counter);
         let mut fill = Self {
             draft,
             topic: draft.focus.and_then(Topic::on),
@@ -327,6 +331,11 @@ impl<'d> Fill<'d> {
         }
         checkpoint.settle()
     }
+}
+
+/// A budget in tokens of the vocabulary, before the family's factor.
+fn in_vocabulary(budget: Tokens, counter: Counter) -> u64 {
+    (budget.number() as f64 / f64::from(counter.factor)).floor() as u64
 }
 
 /// The piece as it is written.

@@ -29,7 +29,6 @@ use crate::tools::Call;
 use std::fmt::Write as _;
 
 use draft::{Draft, Head, counted};
-use outcome::Origin;
 use page::Page;
 
 pub use again::{first_line, is_digest};
@@ -37,8 +36,8 @@ pub(crate) use draft::number;
 pub use excerpt::excerpt;
 pub use focus::Focus;
 pub use kind::Kind;
-pub(crate) use one_line::failure;
 pub use one_line::one_line;
+pub(crate) use one_line::{failure, line};
 pub(crate) use outcome::Ended;
 pub use outcome::Outcome;
 pub use test_counts::TestCounts;
@@ -97,7 +96,7 @@ pub(crate) fn ended(call: &Call, text: &str, said: Option<bool>) -> Ended {
     }
     let focus = Focus::none();
     let page = Page::of(text, &focus, call);
-    Ended::of(&page, Origin::of(&page, kind::row(kind::detect(&page))), said)
+    Ended::of(&page, &|| kind::detect(&page), said)
 }
 
 /// The digest of an output in at most `budget` tokens (but never under 32, in which little can be said).
@@ -136,7 +135,7 @@ fn head<'a>(page: &Page<'_>, row: &kind::Row, source: &Source<'a>) -> Head<'a> {
     if !page.envelope.is_empty() {
         let _ = write!(size, ", inside JSON with {}", page.envelope.join(", "));
     }
-    let mut outcome = Ended::of(page, Origin::of(page, row), source.failed).words();
+    let mut outcome = Ended::of(page, &|| row.kind, source.failed).words();
     for (lines, noun) in [(page.facts.error_lines, "error line"), (page.facts.warning_lines, "warning line")]
     {
         if lines > 0 {

@@ -3,13 +3,14 @@
 use super::draft::{counted, number};
 use super::kind::{self, Kind};
 use super::kinds::search;
-use super::outcome::{Ended, Origin, Outcome};
+use super::outcome::{Ended, Outcome};
 use super::page::Page;
 use super::{Digest, Source};
 use crate::facts::FactKind;
 use crate::lines::clip;
 use crate::passes::is_cut;
 use crate::tools::{Call, Family, on_one_line};
+use std::cell::OnceCell;
 use std::fmt::Write as _;
 
 /// Error lines that a failed output keeps, and how much of each.
@@ -27,15 +28,51 @@ const TARGET_WIDTH: usize = 120;
 /// Where the output failed, up to three of its error lines follow on lines of their own.
 #[must_use]
 pub fn one_line(source: &Source<'_>) -> Digest {
+    read(source, |page, kind| {
+        let (text, left_out) = written(source, page, kind);
+        Digest { kind: kind(), text, left_out }
+    })
+}
+
+/// The text of the one-line digest. Most need no kind, which costs more than all the rest.
+pub(crate) fn line(source: &Source<'_>) -> String {
+    read(source, |page, kind| written(source, page, kind).0)
+}
+
+/// A failure in one line, with a remark about it and the error that says most: ``[bash] ran `make` → exit 2, failed, 92 lines;
+/// got through later: error: disk full``.
+pub(crate) fn failure(source: &Source<'_>, remark: &str) -> String {
+    read(source, |page, kind| {
+        let ended = Ended { outcome: Outcome::Failed, ..Ended::of(page, kind, source.failed) };
+        let mut line = first(source, page, kind, ended);
+        let _ = write!(line, "; {remark}");
+        let errors = || page.facts.of_kind(FactKind::Error);
+        if let Some(error) = errors().find(|error| error.is_specific()).or_else(|| errors().next()) {
+            let _ = write!(line, ": {}", on_one_line(&error.text, ERROR_WIDTH));
+        }
+        line
+    })
+}
+
+/// Reads a source; its kind is told when somebody asks, and once.
+fn read<T>(source: &Source<'_>, then: impl FnOnce(&Page<'_>, &dyn Fn() -> Kind) -> T) -> T {
     let call = Call::of(source.tool, source.arguments);
     let page = Page::of(source.text, source.focus, &call);
-    let kind = source.kind.unwrap_or_else(|| kind::detect(&page));
-    let ended = Ended::of(&page, Origin::of(&page, kind::row(kind)), source.failed);
-    let tool = call.tool.as_deref().unwrap_or(UNNAMED);
-    let mut line = format!("[{tool}] {}", said(&call, &page, kind, ended));
-    if let Some(handle) = source.handle {
-        let _ = write!(line, " (recall {handle})");
-    }
+    let known = OnceCell::new();
+    then(&page, &|| *known.get_or_init(|| source.kind.unwrap_or_else(|| kind::detect(&page))))
+}
+
+/// The tool, what was done, and what fetches the original.
+fn first(source: &Source<'_>, page: &Page<'_>, kind: &dyn Fn() -> Kind, ended: Ended) -> String {
+    let tool = page.call.tool.as_deref().unwrap_or(UNNAMED);
+    let recall = source.handle.map_or_else(String::new, |handle| format!(" (recall {handle})"));
+    format!("[{tool}] {}{recall}", said(page, kind, ended))
+}
+
+/// The line with the error lines of a failure, and how many lines are not in it.
+fn written(source: &Source<'_>, page: &Page<'_>, kind: &dyn Fn() -> Kind) -> (String, usize) {
+    let ended = Ended::of(page, kind, source.failed);
+    let mut line = first(source, page, kind, ended);
     let mut quoted = 0;
     if ended.failed() {
         let errors = || page.facts.of_kind(FactKind::Error);
@@ -53,32 +90,9 @@ pub fn one_line(source: &Source<'_>) -> Digest {
         }
     }
     if line.len() > source.text.len() && !source.text.is_empty() {
-        return Digest { kind, text: source.text.to_owned(), left_out: 0 };
+        return (source.text.to_owned(), 0);
     }
-    Digest { kind, text: line, left_out: page.facts.full_lines().saturating_sub(quoted) }
-}
-
-/// A failure in one line, with a remark about it and the error that says most: ``[bash] ran `make` → exit 2, failed, 92 lines;
-/// got through later: error: disk full``.
-pub(crate) fn failure(source: &Source<'_>, remark: &str) -> String {
-    let call = Call::of(source.tool, source.arguments);
-    let page = Page::of(source.text, source.focus, &call);
-    let kind = source.kind.unwrap_or_else(|| kind::detect(&page));
-    let ended = Ended {
-        outcome: Outcome::Failed,
-        ..Ended::of(&page, Origin::of(&page, kind::row(kind)), source.failed)
-    };
-    let tool = call.tool.as_deref().unwrap_or(UNNAMED);
-    let mut line = format!("[{tool}] {}", said(&call, &page, kind, ended));
-    if let Some(handle) = source.handle {
-        let _ = write!(line, " (recall {handle})");
-    }
-    let _ = write!(line, "; {remark}");
-    let errors = || page.facts.of_kind(FactKind::Error);
-    if let Some(error) = errors().find(|error| error.is_specific()).or_else(|| errors().next()) {
-        let _ = write!(line, ": {}", on_one_line(&error.text, ERROR_WIDTH));
-    }
-    line
+    (line, page.facts.full_lines().saturating_sub(quoted))
 }
 
 /// What every form ends with: the outcome, then the size.
@@ -95,7 +109,8 @@ impl Results {
     }
 }
 
-fn said(call: &Call, page: &Page<'_>, kind: Kind, ended: Ended) -> String {
+fn said(page: &Page<'_>, kind: &dyn Fn() -> Kind, ended: Ended) -> String {
+    let call = page.call;
     let results = Results {
         outcome: ended.words(),
         lines: counted(page.facts.lines, "line"),
@@ -105,14 +120,14 @@ fn said(call: &Call, page: &Page<'_>, kind: Kind, ended: Ended) -> String {
         Some(Family::Run | Family::Code) => {
             format!("ran `{}` → {}", shown(call.command(), "a command"), results.with(&results.lines))
         }
-        Some(Family::Read) => read(call, ended, &results),
+        Some(Family::Read) => was_read(call, ended, &results),
         Some(Family::Write) => wrote(call, &results),
         Some(Family::Edit) => {
             format!("edited {} → {}", shown(call.path(), "a file"), results.with(&results.chars))
         }
         Some(Family::Search) => searched(call, page, &results),
         Some(Family::List) => {
-            let noun = if kind == Kind::Listing { "entry" } else { "line" };
+            let noun = if kind() == Kind::Listing { "entry" } else { "line" };
             let size = counted(page.facts.full_lines(), noun);
             format!("{} → {}", shown(call.path(), "."), results.with(&size))
         }
@@ -138,7 +153,7 @@ fn shown(argument: Option<String>, otherwise: &str) -> String {
     argument.map_or_else(|| otherwise.to_owned(), |text| on_one_line(&text, TARGET_WIDTH))
 }
 
-fn read(call: &Call, ended: Ended, results: &Results) -> String {
+fn was_read(call: &Call, ended: Ended, results: &Results) -> String {
     let from = call.argument(&["offset", "start_line", "line_start", "view_range"]).unwrap_or_default();
     let from: usize = from.split(' ').next().and_then(|from| from.parse().ok()).unwrap_or(1);
     let failed = if ended.failed() { " → failed" } else { "" };

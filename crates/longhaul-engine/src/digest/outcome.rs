@@ -1,6 +1,6 @@
 //! Whether what was done worked: read once, said in every digest.
 
-use super::kind::{Kind, Row};
+use super::kind::{Kind, row};
 use super::page::Page;
 use super::test_counts::TestCounts;
 use crate::facts::FactKind;
@@ -39,12 +39,13 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// What an output of this kind is of, given what the tool does.
-    pub(super) fn of(page: &Page<'_>, row: &Row) -> Self {
-        match page.call.family {
-            Some(Family::Run | Family::Code) if row.kind == Kind::Prose => Self::Run,
-            family => Self::of_family(family).unwrap_or(row.origin),
-        }
+    /// What an output is of: the tool says, else the kind.
+    fn of(page: &Page<'_>, kind: &dyn Fn() -> Kind) -> Self {
+        let ran = matches!(page.call.family, Some(Family::Run | Family::Code));
+        Self::of_family(page.call.family).unwrap_or_else(|| match kind() {
+            Kind::Prose if ran => Self::Run,
+            kind => row(kind).origin,
+        })
     }
 
     /// What a file reader prints is what was read, whatever it looks like.
@@ -65,15 +66,18 @@ impl Ended {
     /// There is no result.
     pub(crate) const UNANSWERED: Self = Self { outcome: Outcome::Unanswered, exit: None, tests: None };
 
-    /// How it ended, given what the wire itself says about failing.
-    pub(super) fn of(page: &Page<'_>, origin: Origin, said: Option<bool>) -> Self {
+    /// How it ended, given what the wire itself says about failing. The kind is asked for only where it matters: to tell it
+    /// costs more than all the rest.
+    pub(super) fn of(page: &Page<'_>, kind: &dyn Fn() -> Kind, said: Option<bool>) -> Self {
         let exit = page.status();
-        let failed = said == Some(true)
-            || exit.is_some_and(|status| status != 0)
-            || opens_with_an_error(page)
-            || (origin == Origin::Run
-                && (says_it_failed(page) || (exit.is_none() && ends_in_an_error(page))));
-        let tests = TestCounts::of(page).filter(|_| origin == Origin::Run);
+        let surely_failed =
+            said == Some(true) || exit.is_some_and(|status| status != 0) || opens_with_an_error(page);
+        let may_have_failed =
+            !surely_failed && (says_it_failed(page) || (exit.is_none() && ends_in_an_error(page)));
+        let counts = TestCounts::of(page);
+        let ran = (may_have_failed || counts.is_some()) && Origin::of(page, kind) == Origin::Run;
+        let failed = surely_failed || (ran && may_have_failed);
+        let tests = counts.filter(|_| ran);
         let succeeded = said == Some(false) || exit == Some(0) || tests.is_some() || shows_success(page);
         let outcome = match (failed, succeeded) {
             (true, _) => Outcome::Failed,

@@ -1,12 +1,12 @@
 //! What an old result was, in one line: the tool, its target, its outcome and its size, and the error lines of a failure.
 
 use super::{Change, Found, Leaves, Pass, Scope};
-use crate::digest::one_line;
+use crate::digest::line;
 
 pub(super) const PASS: Pass =
     Pass { name: "digest", why: "old output, of which a line says what it was", leaves: Leaves::Least, run };
 
 fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
-    let line = |found: Found<'_, '_>| found.digested(scope, PASS.name, |source| one_line(source).text);
-    scope.candidates().filter_map(line).collect()
+    let short = |found: Found<'_, '_>| found.digested(scope, PASS.name, line);
+    scope.candidates().filter_map(short).collect()
 }

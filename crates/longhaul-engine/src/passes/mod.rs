@@ -124,7 +124,7 @@ pub fn run_all(scope: &Scope<'_, '_>) -> Vec<Change> {
                 Entry::Vacant(free) => drop(free.insert((leaves, change))),
                 // What would be shortened in the next run is shortened now, or two runs would differ.
                 Entry::Occupied(mut taken) if taken.get().0 == Leaves::Text => {
-                    drop(taken.insert((leaves, change)))
+                    drop(taken.insert((leaves, change)));
                 }
                 Entry::Occupied(_) => {}
             }

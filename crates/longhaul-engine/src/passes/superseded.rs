@@ -80,8 +80,7 @@ impl Later<'_, '_> {
 /// Whether lines that were asked for hold other ones.
 fn covers(newer: Option<(usize, usize)>, older: Option<(usize, usize)>) -> bool {
     match (newer, older) {
-        (None, _) => true,
-        (Some((1, usize::MAX)), None) => true,
+        (None, _) | (Some((1, usize::MAX)), None) => true,
         (Some(_), None) => false,
         (Some(newer), Some(older)) => newer.0 <= older.0 && older.1 <= newer.1,
     }

@@ -30,8 +30,10 @@ pub(super) struct Fold<'f> {
     pub(super) evidence: &'f Evidence,
     /// The units that go, the earlier checkpoint among them.
     pub(super) gone: &'f BTreeSet<usize>,
-    /// What the checkpoint may cost.
+    /// What the checkpoint may cost,
     pub(super) budget: Tokens,
+    /// and what all of it but the quotes may.
+    pub(super) sections: Tokens,
     /// Lines to quote from what goes.
     pub(super) quotes: Vec<Quote>,
 }
@@ -51,6 +53,7 @@ impl Fold<'_> {
             previous: previous.as_ref(),
             quotes: &self.quotes,
             budget: self.budget,
+            sections: self.sections,
             terse_below: Tokens(work.policy.checkpoint.terse_below as u64),
             counter: survey.meter.counter,
             focus: work.wish.focus.as_deref(),
@@ -77,7 +80,8 @@ pub(super) fn within(
     budget: Tokens,
 ) -> Folding {
     let lines = Tokens((budget.number() as f64 * QUOTED) as u64);
-    let bare = Fold { evidence, gone, budget: budget - lines, quotes: Vec::new() }.write(work);
+    let sections = budget - lines;
+    let bare = Fold { evidence, gone, budget: sections, sections, quotes: Vec::new() }.write(work);
     let pool = Pool::new(work.known, work.survey);
     let stand = |at: BlockAt| if gone.contains(&at.unit) { Stand::Goes } else { Stand::Stays };
     let left = budget - bare.report.tokens;
@@ -85,7 +89,7 @@ pub(super) fn within(
     let picked = pool.pick(left, &stand, &[&bare.placed.text], &topic);
     drop(topic);
     let quotes = quotes(work.survey, evidence, &picked, |rate| rate);
-    Fold { evidence, gone, budget, quotes }.write(work)
+    Fold { evidence, gone, budget, sections, quotes }.write(work)
 }
 
 /// Where the request is, seen from a checkpoint before this unit.

@@ -25,7 +25,7 @@ use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::ledger::Ledger;
 use crate::meter::Meter;
-use crate::passes::{self, Scope};
+use crate::passes::{self, ByteLimits, Scope};
 use crate::policy::Policy;
 use crate::redact::{Redactor, Rules};
 use crate::transcript::Transcript;
@@ -152,6 +152,10 @@ fn due(settled: &Settled<'_>, survey: &Survey<'_, '_>) -> Result<String, String>
     if let Some(wanted) = wish.to_tokens.filter(|wanted| survey.total <= *wanted) {
         return Err(format!("already at or under the {wanted} tokens asked for: {now}"));
     }
+    let (bytes, most) = (survey.transcript.body.len(), ByteLimits::default().body);
+    if bytes > most {
+        return Ok(format!("{bytes} bytes are more than the {most} that a provider takes"));
+    }
     if survey.total < threshold && !wish.force && wish.to_tokens.is_none() {
         return Err(format!("below the threshold of {threshold}: {now}"));
     }
@@ -176,7 +180,7 @@ fn by_policy(work: &mut Work<'_, '_, '_>, settled: Settled<'_>) -> Result<Option
     let goal = settled.target;
     let mut draft = Draft::new(work.survey, &work.wish.keep);
     if could_be_enough(work, &bounds, goal) || !bounds.has_new() {
-        prune(work, &bounds, &evidence, &mut draft);
+        prune(work, &evidence, &mut draft, &|unit| bounds.may_shrink(unit));
     }
     let mut settled = settled;
     if draft.total > goal && bounds.has_new() {
@@ -208,25 +212,25 @@ fn could_be_enough(work: &mut Work<'_, '_, '_>, bounds: &Bounds, goal: Tokens) -
     survey.total - most <= goal
 }
 
-/// Runs the passes over what may change.
+/// Runs the passes over what may change, and those that make a body of too many bytes smaller over all that they may.
 pub(super) fn prune(
     work: &mut Work<'_, '_, '_>,
-    bounds: &Bounds,
     evidence: &Evidence,
     draft: &mut Draft<'_, '_, '_>,
+    may_change: &dyn Fn(usize) -> bool,
 ) {
     let survey = work.survey;
-    let since = bounds.checkpoint.map_or(0, |checkpoint| checkpoint + 1);
-    let may_change = |unit: usize| unit >= since && bounds.may_change(unit);
     let keep = &work.wish.keep;
     let scope = Scope {
         policy: work.policy,
         transcript: survey.transcript,
         actions: &evidence.actions(),
-        may_change: &may_change,
+        may_change,
         handle: &|text| keep.handle(text),
     };
-    for change in passes::run_all(&scope) {
+    let mut changes = passes::run_all(&scope);
+    changes.extend(passes::byte_budget(&scope, ByteLimits::default()));
+    for change in changes {
         let Some(block) = survey.transcript.units[change.at.unit].blocks().nth(change.at.block) else {
             continue;
         };

@@ -20,7 +20,7 @@ use crate::checkpoint::Quote;
 use crate::digest::{self, Focus, Source};
 use crate::evidence::Evidence;
 use crate::passes::{BlockAt, NewText};
-use crate::transcript::Block;
+use crate::transcript::{Block, Status, UnitKind};
 use crate::{Refused, Tokens};
 
 /// Shares of the room between the floor and the size asked for.
@@ -65,10 +65,9 @@ pub(super) fn fit(
     let of_room = |share: f64| Tokens((room * share) as u64);
     let bounds = Bounds::by_tokens(survey, of_room(SHARES.tail), of_room(SHARES.first));
     let mut draft = Draft::new(survey, &work.wish.keep);
-    prune(work, &bounds, &evidence, &mut draft);
-    if room <= 0.0 {
-        shorten_last(work, &mut draft);
-    }
+    // Where even the floor is above the size asked for, an answered last step is all that can still be shortened.
+    let last = survey.units.len().checked_sub(1).filter(|last| room <= 0.0 && is_answered(survey, *last));
+    prune(work, &evidence, &mut draft, &|unit| bounds.may_shrink(unit) || Some(unit) == last);
     let gone = if draft.total <= wanted { BTreeSet::new() } else { to_fold(&draft, &bounds, room) };
     gone.iter().for_each(|unit| draft.take_out(*unit));
     let sections = of_room(SHARES.sections).max(checkpoints::smallest(survey));
@@ -110,13 +109,11 @@ fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, room: f64) -> BTreeSet<us
     gone
 }
 
-/// Shortens the results of an answered last step: where even the floor is above the size asked for, they are all that is left.
-fn shorten_last(work: &mut Work<'_, '_, '_>, draft: &mut Draft<'_, '_, '_>) {
-    let survey = draft.survey;
-    let Some(last) = survey.units.len().checked_sub(1) else { return };
-    for result in survey.results(last) {
-        let before = survey.meter.block(work.known, result.block);
-        draft.shrink(result, super::draft::Length::Line, before);
+/// Whether every call of a step has its results.
+fn is_answered(survey: &Survey<'_, '_>, unit: usize) -> bool {
+    match &survey.transcript.units[unit].kind {
+        UnitKind::Step { exchanges, .. } => exchanges.iter().all(|exchange| exchange.status != Status::Open),
+        _ => false,
     }
 }
 
@@ -182,7 +179,8 @@ impl Fitting<'_, '_, '_, '_> {
         if self.gone.is_empty() {
             return None;
         }
-        let fold = Fold { evidence: self.evidence, gone: &self.gone, budget, quotes };
+        let sections = self.sections;
+        let fold = Fold { evidence: self.evidence, gone: &self.gone, budget, sections, quotes };
         Some(fold.write(self.work))
     }
 }
