@@ -20,6 +20,15 @@ pub struct Round {
     pub holds: Vec<String>,
 }
 
+/// What the program around the model sends after a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Client {
+    /// What came out, with what was said since.
+    SendsTheResult,
+    /// Everything as it was said, and the decisions so far are replayed.
+    SendsTheOriginal,
+}
+
 /// Rendered lines that several dialects have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Golden {
@@ -93,6 +102,14 @@ impl Case {
 
     pub fn policy(&self) -> &str {
         self.field("policy").unwrap_or_default()
+    }
+
+    pub fn client(&self) -> Client {
+        match self.field("client") {
+            None => Client::SendsTheResult,
+            Some("sends the original") => Client::SendsTheOriginal,
+            Some(other) => panic!("what is a client that {other}?"),
+        }
     }
 
     /// The rules that the transcript is meant to break.

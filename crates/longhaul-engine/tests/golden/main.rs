@@ -6,6 +6,7 @@
 //! dialects: chat messages                                            left out: all three
 //! breaks: A1 O2 R2                                                   rules that the transcript itself breaks
 //! may break: A25                                                     rules that no rewrite of it could keep
+//! client: sends the original                                         with each round; left out: it sends what came out before
 //! == before                                                          a transcript (see `notation.rs`)
 //! user     fix the config
 //! …

@@ -9,7 +9,7 @@ use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::{self, Plan, Report};
 use longhaul_engine::{Dialect, wire};
 
-use crate::case::{Case, Golden};
+use crate::case::{Case, Client, Golden};
 use crate::holds::Held;
 use crate::notation::Session;
 use crate::policy::{Setting, setting};
@@ -36,14 +36,19 @@ pub fn run(case: &Case) -> Made {
     let dialects = if named.is_empty() { Dialect::ALL.to_vec() } else { named };
     for dialect in dialects {
         let mut body = String::new();
+        let mut ledger = Ledger::default();
         let mut first = 0;
         for (at, round) in case.rounds.iter().enumerate() {
             let setting = setting(dialect, &[case.policy(), round.policy()]);
             let so_far = Session { units: all.units[..ends[at]].to_vec(), ..all.clone() };
             let original = write::body(dialect, &setting.model, &so_far, &all);
-            body = match at {
-                0 => original.clone(),
-                _ => write::grown(dialect, &body, &all.units[first..ends[at]], first),
+            let previous = std::mem::take(&mut body);
+            body = match case.client() {
+                _ if at == 0 => original.clone(),
+                Client::SendsTheResult => {
+                    write::grown(dialect, &previous, &all.units[first..ends[at]], first)
+                }
+                Client::SendsTheOriginal => original.clone(),
             };
             first = ends[at];
             failures.extend(unexpected(case, dialect, &setting, &original));
@@ -52,10 +57,14 @@ pub fn run(case: &Case) -> Made {
                 setting: &setting,
                 original: &original,
                 body: &body,
+                ledger: &ledger,
                 case,
                 holds: &round.holds,
             };
-            let (output, lines, wrong) = round.finish(so_far.units.len());
+            let (output, later, lines, mut wrong) = round.finish(so_far.units.len());
+            if at > 0 && case.client() == Client::SendsTheOriginal && later.epoch == ledger.epoch {
+                wrong.extend(not_extended(dialect, &previous, &output));
+            }
             let place = if case.rounds.len() > 1 {
                 format!("{dialect}, round {}", at + 1)
             } else {
@@ -64,6 +73,10 @@ pub fn run(case: &Case) -> Made {
             failures.extend(wrong.into_iter().map(|wrong| format!("{place}: {wrong}")));
             rendered[at].push((dialect, lines));
             body = output;
+            ledger = match case.client() {
+                Client::SendsTheResult => Ledger::default(),
+                Client::SendsTheOriginal => later,
+            };
         }
     }
     Made { failures, goldens: rendered.into_iter().map(grouped).collect() }
@@ -75,6 +88,18 @@ fn unexpected(case: &Case, dialect: Dialect, setting: &Setting, body: &str) -> V
     let errors = check(body, dialect, &target).into_iter().filter(|v| v.severity == Severity::Error);
     let unexpected = errors.filter(|v| !case.breaks().any(|rule| rule == v.rule));
     unexpected.map(|v| format!("{dialect}: the input breaks {} at {}: {}", v.rule, v.at, v.message)).collect()
+}
+
+/// How an output does not go on from the one before, which it must do block for block until the next compaction.
+fn not_extended(dialect: Dialect, previous: &str, output: &str) -> Option<String> {
+    let sketch = |body: &str| crate::support::sketch(&wire::parse(dialect, body).unwrap().0);
+    let (previous, now) = (sketch(previous), sketch(output));
+    if now.starts_with(&previous) {
+        return None;
+    }
+    let at = previous.iter().zip(&now).position(|(a, b)| a != b);
+    let was = at.map_or("less than before", |at| &previous[at]);
+    Some(format!("no compaction, and yet it does not go on from what was sent before: {was}"))
 }
 
 /// What a round looks like.
@@ -111,15 +136,17 @@ struct Run<'r> {
     /// The session as nobody compacted it.
     original: &'r str,
     body: &'r str,
+    /// What was decided in the rounds before.
+    ledger: &'r Ledger,
     case: &'r Case,
     holds: &'r [String],
 }
 
 impl Run<'_> {
-    /// The body that comes out, how it looks, what is wrong with it.
-    fn finish(&self, units: usize) -> (String, Rendered, Vec<String>) {
+    /// The body that comes out, with what was decided; how it looks, what is wrong with it.
+    fn finish(&self, units: usize) -> (String, Ledger, Rendered, Vec<String>) {
         let mut wrong = Vec::new();
-        let (output, report) = self.compact(self.body, &mut Known::default());
+        let (output, ledger, report) = self.compact(self.body, self.ledger, &mut Known::default());
         let (original, _) = wire::parse(self.dialect, self.original).unwrap();
         if original.units.len() != units {
             let sketch = crate::support::sketch(&original).join("\n");
@@ -127,7 +154,7 @@ impl Run<'_> {
                 "{units} units are written and {} are read; a reply goes on in the call behind it\n{sketch}",
                 original.units.len()
             );
-            return (output, Rendered { after: String::new(), report: String::new() }, vec![wrong]);
+            return (output, ledger, Rendered { after: String::new(), report: String::new() }, vec![wrong]);
         }
         let (after, _) = wire::parse(self.dialect, &output).unwrap();
         let view = View::new(&original, &after);
@@ -147,19 +174,19 @@ impl Run<'_> {
         }
         let after = if report.changed { view.lines() } else { "the same\n".to_owned() };
         let rendered = Rendered { after, report: said(&report) };
-        (output, rendered, wrong)
+        (output, ledger, rendered, wrong)
     }
 
-    fn compact(&self, body: &str, known: &mut Known) -> (String, Report) {
+    fn compact(&self, body: &str, ledger: &Ledger, known: &mut Known) -> (String, Ledger, Report) {
         let Setting { policy, wish, .. } = self.setting;
         let (transcript, _) = wire::parse(self.dialect, body).unwrap();
         let plan = match policy.engine.as_str() {
-            "compressor" => plan::compressor(policy, wish, &Ledger::default(), known, &transcript),
+            "compressor" => plan::compressor(policy, wish, ledger, known, &transcript),
             "sacred-zone" => plan::sacred_zone(policy, wish, known, &transcript),
             other => panic!("no engine {other}"),
         };
         match plan.unwrap() {
-            Plan::Leave(report) => (body.to_owned(), report),
+            Plan::Leave(report) => (body.to_owned(), ledger.clone(), report),
             Plan::Ready(outcome) => {
                 assert_eq!(outcome.rewrite.apply(body), outcome.body);
                 assert_eq!(
@@ -167,7 +194,7 @@ impl Run<'_> {
                     body,
                     "undo gives back the bytes"
                 );
-                (outcome.body, outcome.report)
+                (outcome.body, outcome.ledger, outcome.report)
             }
         }
     }
@@ -193,11 +220,11 @@ impl Run<'_> {
         }
         let mut known = Known::default();
         for _ in 0..2 {
-            if self.compact(self.body, &mut known).0 != output {
+            if self.compact(self.body, self.ledger, &mut known).0 != output {
                 wrong.push("another run gives other bytes".to_owned());
             }
         }
-        let (again, report) = self.compact(output, &mut known);
+        let (again, _, report) = self.compact(output, &Ledger::default(), &mut known);
         if again != output {
             wrong.push(format!("compacted again, it changes: {}", report.reason));
         }
