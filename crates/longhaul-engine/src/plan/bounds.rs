@@ -28,14 +28,14 @@ pub(super) struct Bounds {
 impl Bounds {
     /// The bounds that the policy's budgets give.
     pub(super) fn by_policy(policy: &Policy, survey: &Survey<'_, '_>) -> Self {
-        let tail = tail(survey, &Tail::of(policy));
+        let tail = tail(survey, &Tail::of(policy), &BTreeSet::new());
         Self::with_tail(survey, head(survey, policy.protect_first), tail)
     }
 
     /// The bounds with a tail of so many tokens, and no more of a head than what was said first.
     pub(super) fn by_tokens(survey: &Survey<'_, '_>, tail_tokens: Tokens, first: Tokens) -> Self {
         let budget = Tail { budget: tail_tokens, ceiling: tail_tokens, messages: 0, least: 0 };
-        let mut bounds = Self::with_tail(survey, 0, tail(survey, &budget));
+        let mut bounds = Self::with_tail(survey, 0, tail(survey, &budget, &survey.must_stay()));
         let said_first = survey.first_prompt();
         bounds.pinned.extend(said_first.filter(|unit| survey.units[*unit] <= first));
         bounds
@@ -102,12 +102,12 @@ impl Tail {
     }
 }
 
-/// The first unit of the tail.
-fn tail(survey: &Survey<'_, '_>, tail: &Tail) -> usize {
+/// The first unit of the tail. What is paid for elsewhere costs it nothing.
+fn tail(survey: &Survey<'_, '_>, tail: &Tail, paid: &BTreeSet<usize>) -> usize {
     let (mut tokens, mut messages) = (Tokens::ZERO, 0);
     let mut start = survey.units.len();
     for (index, unit) in survey.transcript.units.iter().enumerate().rev() {
-        let with = tokens + survey.units[index];
+        let with = if paid.contains(&index) { tokens } else { tokens + survey.units[index] };
         let wanted = tokens < tail.budget || messages < tail.messages;
         let is_checkpoint = matches!(unit.kind, UnitKind::Checkpoint(_));
         if is_checkpoint || (!(wanted && with <= tail.ceiling) && messages >= tail.least) {

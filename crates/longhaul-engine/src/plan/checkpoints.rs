@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::compressor::Work;
-use super::pick::{Picked, Pool, Stand};
+use super::pick::{PickedLines, Pool, Stand};
 use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use crate::Tokens;
@@ -88,7 +88,7 @@ pub(super) fn within(
     let topic = work.topic();
     let picked = pool.pick(left, &stand, &[&bare.placed.text], &topic);
     drop(topic);
-    let quotes = quotes(work.survey, evidence, &picked, |rate| rate);
+    let quotes = quotes(work.survey, evidence, &picked.lines, |rate| rate);
     Fold { evidence, gone, budget, sections, quotes }.write(work)
 }
 
@@ -118,7 +118,7 @@ pub(super) fn smallest(survey: &Survey<'_, '_>) -> Tokens {
 pub(super) fn quotes(
     survey: &Survey<'_, '_>,
     evidence: &Evidence,
-    picked: &Picked,
+    picked: &PickedLines,
     weight: impl Fn(f64) -> f64,
 ) -> Vec<Quote> {
     let mut quotes = Vec::with_capacity(picked.len());
@@ -134,7 +134,7 @@ pub(super) fn quotes(
 
 /// How a block is named to a reader.
 fn source(survey: &Survey<'_, '_>, evidence: &Evidence, at: BlockAt, block: &Block<'_>) -> String {
-    const WIDTH: usize = 60;
+    const WIDTH: usize = 40;
     match &survey.transcript.units[at.unit].kind {
         UnitKind::Prompt { by: Speaker::User, .. } => "the user".to_owned(),
         UnitKind::Prompt { .. } => "a note to the assistant".to_owned(),

@@ -55,6 +55,13 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         self.changed.insert(at, Changed { to, why, before, after });
     }
 
+    /// Leaves a block as it was.
+    pub(super) fn restore(&mut self, at: BlockAt) {
+        if let Some(Changed { before, after, .. }) = self.changed.remove(&at) {
+            self.total = self.total + before - after;
+        }
+    }
+
     /// Shrinks a result, if that saves anything over what was decided before.
     pub(super) fn shrink(&mut self, result: ResultAt<'t, 'b>, length: Length, before: Tokens) {
         let text = result.block.text();

@@ -13,7 +13,7 @@ use super::bounds::Bounds;
 use super::checkpoints::{self, Fold};
 use super::compressor::{Work, prune};
 use super::draft::Draft;
-use super::pick::{Picked, Pool, Stand};
+use super::pick::{PickedLines, Pool, Stand};
 use super::settle::Settled;
 use super::survey::Survey;
 use crate::checkpoint::Quote;
@@ -35,7 +35,10 @@ struct Shares {
     sections: f64,
 }
 
-const SHARES: Shares = Shares { tail: 0.45, first: 0.2, in_place: 0.05, sections: 0.10 };
+const SHARES: Shares = Shares { tail: 0.50, first: 0.2, in_place: 0.05, sections: 0.12 };
+/// Where pruning leaves no more than this share of the size asked for, nothing is folded; where it leaves more, digests of
+/// everything would take the place of what is worth more.
+const PRUNED_IS_ENOUGH: f64 = 0.6;
 /// How often the budget for lines is corrected by what came out.
 const ATTEMPTS: usize = 5;
 /// A result of this share of the size asked for is full.
@@ -68,7 +71,8 @@ pub(super) fn fit(
     // Where even the floor is above the size asked for, an answered last step is all that can still be shortened.
     let last = survey.units.len().checked_sub(1).filter(|last| room <= 0.0 && is_answered(survey, *last));
     prune(work, &evidence, &mut draft, &|unit| bounds.may_shrink(unit) || Some(unit) == last);
-    let gone = if draft.total <= wanted { BTreeSet::new() } else { to_fold(&draft, &bounds, room) };
+    let roomy = draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH;
+    let gone = if roomy { BTreeSet::new() } else { to_fold(&draft, &bounds, room) };
     gone.iter().for_each(|unit| draft.take_out(*unit));
     let sections = of_room(SHARES.sections).max(checkpoints::smallest(survey));
     let mut fitting = Fitting { work, evidence: &evidence, pool: &pool, gone, wanted, sections, best: None };
@@ -139,19 +143,20 @@ impl Fitting<'_, '_, '_, '_> {
         let sections = self.fold(Vec::new(), self.sections);
         let also: Vec<&str> = sections.iter().map(|folding| folding.placed.text.as_str()).collect();
         let topic = self.work.topic();
-        let quotable: BTreeSet<BlockAt> =
-            draft.changed.keys().copied().filter(|at| is_result(survey, *at)).collect();
-        let stand = |at: BlockAt| match draft.changed.contains_key(&at) {
-            _ if self.gone.contains(&at.unit) || quotable.contains(&at) => Stand::Goes,
-            true => Stand::Ignored,
-            false => Stand::Stays,
+        let stand = |at: BlockAt| match draft.changed.get(&at) {
+            _ if self.gone.contains(&at.unit) => Stand::Goes,
+            None => Stand::Stays,
+            Some(_) if is_result(survey, at) => Stand::Goes,
+            Some(changed) if matches!(changed.to, NewText::Text(_)) => Stand::Whole,
+            Some(_) => Stand::Ignored,
         };
         let picked = self.pool.pick(lines, &stand, &also, &topic);
         drop(topic);
         let mut draft = draft.clone();
         let mut settled = settled.clone();
-        let (quoted, in_place): (Picked, Picked) =
-            picked.into_iter().partition(|(at, _)| self.gone.contains(&at.unit));
+        picked.whole.iter().for_each(|at| draft.restore(*at));
+        let (quoted, in_place): (PickedLines, PickedLines) =
+            picked.lines.into_iter().partition(|(at, _)| self.gone.contains(&at.unit));
         for (at, (_, lines)) in &in_place {
             excerpt(self.work, &mut draft, *at, lines);
         }
@@ -171,7 +176,7 @@ impl Fitting<'_, '_, '_, '_> {
         if self.best.as_ref().is_none_or(better) {
             self.best = Some(outcome);
         }
-        Ok(Some((after, false)))
+        Ok(Some((after, picked.everything)))
     }
 
     /// The checkpoint of what goes, if anything does.
@@ -208,8 +213,9 @@ fn excerpt(work: &mut Work<'_, '_, '_>, draft: &mut Draft<'_, '_, '_>, at: Block
         handle: handle.as_deref(),
     };
     let short = digest::excerpt(&source, lines);
-    if short.len() < text.len() {
-        let before = survey.meter.block(work.known, result.block);
-        draft.change(at, NewText::Text(short), "the lines of it that are worth their tokens", before);
+    if short.len() >= text.len() {
+        return draft.restore(at);
     }
+    let before = survey.meter.block(work.known, result.block);
+    draft.change(at, NewText::Text(short), "the lines of it that are worth their tokens", before);
 }

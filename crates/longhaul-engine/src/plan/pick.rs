@@ -1,8 +1,9 @@
 //! Which lines of what goes are worth their tokens.
 //!
-//! A line is worth the values in it that stand nowhere in what is kept, and a little for itself. A value that was used in a
-//! call counts ten times one that was only shown, a recent one more than an old one, one that comes up often more than one
-//! that came up once. Lines are taken by worth per token, and each one taken makes its values worth nothing in the others.
+//! A line is worth the values in it that stand nowhere in what is kept, and a little for itself: more where the agent wrote it
+//! into a call, for that is what agents write again. A value that was used in a call counts far more than one that was only
+//! shown, a recent one more than an old one, one that comes up often more than one that came up once. Lines are taken by worth
+//! per token, and each one taken makes its values worth nothing in the others.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet};
@@ -18,19 +19,19 @@ use crate::passes::BlockAt;
 use crate::transcript::{BlockKind, Form, UnitKind};
 use crate::values::{Key, Line, Lines};
 
-/// How much more a value counts that was used in a call.
+/// What a value counts that was used in a call, and one that was only shown. In recorded sessions, one in four of the former
+/// came up again, and one in a hundred of the latter (`bench/compress/README.md`).
 const USED: f64 = 10.0;
-/// What a whole line counts for itself, beside a value that was only shown.
-const LINE: f64 = 1.0;
+const SHOWN: f64 = 0.5;
 /// Lines shorter than this say nothing by themselves.
 const TELLING_LINE: usize = 24;
-/// How much faster a line loses its worth with age than a value.
+/// How fast values and lines lose their worth with age.
 const VALUE_AGEING: f64 = 4.0;
-const LINE_AGEING: f64 = 2.0;
+const LINE_AGEING: f64 = 3.0;
 /// How much more a line on the topic counts.
 const ON_TOPIC: f64 = 8.0;
 /// What it costs to say where lines come from.
-const HEADING: f64 = 14.0;
+const HEADING: f64 = 11.0;
 
 /// Keys are hashes already.
 #[derive(Default)]
@@ -57,9 +58,12 @@ type KeySet = HashSet<Key, BuildHasherDefault<Unhashed>>;
 struct Source {
     at: BlockAt,
     lines: Arc<Lines>,
+    tokens: f64,
     tokens_a_byte: f64,
-    /// How new it is: 1 for the newest unit, towards 0 for the oldest.
+    /// How old it is: 0 for the newest, towards 1 for the oldest.
     age: f64,
+    /// What a line of it counts for itself when it is new.
+    line: f64,
 }
 
 /// What is known of a value.
@@ -67,14 +71,32 @@ struct Source {
 struct Use {
     times: u32,
     used: bool,
-    last: usize,
+    /// How old its newest use is.
+    age: f64,
+}
+
+impl Use {
+    /// What the value is worth where nothing else says it.
+    fn worth(self) -> f64 {
+        let often = (1.0 + f64::from(self.times).ln()).sqrt();
+        (if self.used { USED } else { SHOWN }) * often / (1.0 + VALUE_AGEING * self.age)
+    }
+}
+
+/// What a line counts for itself, by who wrote it: agents write their own lines again, seldom those that they were shown.
+fn line_worth(unit: &UnitKind<'_>, block: BlockKind, place: usize) -> f64 {
+    match (unit, block) {
+        (_, BlockKind::Call) => 3.0,
+        (_, BlockKind::Reasoning(_)) | (UnitKind::Prompt { .. }, _) => 0.1,
+        (UnitKind::Step { reply, .. }, _) if place < reply.len() => 0.6,
+        _ => 0.4,
+    }
 }
 
 /// All lines of a transcript, and how its values were used.
 pub(super) struct Pool {
     sources: Vec<Source>,
     uses: KeyMap<Use>,
-    units: usize,
 }
 
 /// What becomes of a block.
@@ -84,19 +106,34 @@ pub(super) enum Stand {
     Stays,
     /// Lines of it can be kept.
     Goes,
+    /// All of it can be kept, or nothing.
+    Whole,
     /// Nothing of it is worth keeping.
     Ignored,
 }
 
-/// The lines that were picked, by block, as ranges of its [readable](crate::values::readable) text, with the worth per token of the
-/// best of them.
-pub(super) type Picked = BTreeMap<BlockAt, (f64, Vec<Range<usize>>)>;
+/// Lines by block, as ranges of its [readable](crate::values::readable) text, with the worth per token of the best of them.
+pub(super) type PickedLines = BTreeMap<BlockAt, (f64, Vec<Range<usize>>)>;
+
+/// What was picked.
+#[derive(Debug, Default)]
+pub(super) struct Picked {
+    /// Lines.
+    pub(super) lines: PickedLines,
+    /// Blocks that are kept whole.
+    pub(super) whole: BTreeSet<BlockAt>,
+    /// Whether everything of any worth was.
+    pub(super) everything: bool,
+}
 
 impl Pool {
     pub(super) fn new(known: &mut Known, survey: &Survey<'_, '_>) -> Self {
-        let units = survey.transcript.units.len();
-        let mut pool = Self { sources: Vec::new(), uses: KeyMap::default(), units };
+        let mut pool = Self { sources: Vec::new(), uses: KeyMap::default() };
+        let all: Tokens = survey.units.iter().copied().sum();
+        let mut newer = all.number() as f64;
         for (unit, of) in survey.transcript.units.iter().enumerate() {
+            newer -= survey.units[unit].number() as f64;
+            let age = newer / all.number().max(1) as f64;
             if matches!(of.kind, UnitKind::Opaque(_)) {
                 continue;
             }
@@ -104,29 +141,29 @@ impl Pool {
                 let Some(text) = content.text.filter(|text| text.form != Form::Damaged) else { continue };
                 let lines = survey.lines(known, content);
                 let tokens = survey.meter.block(known, content).number() as f64;
-                let age = (units - unit) as f64 / units.max(1) as f64;
-                pool.note(&lines, unit, content.kind == BlockKind::Call);
+                pool.note(&lines, age, content.kind == BlockKind::Call);
+                let line = line_worth(&of.kind, content.kind, block);
                 let tokens_a_byte = tokens / text.at.len().max(1) as f64;
-                pool.sources.push(Source { at: BlockAt { unit, block }, lines, tokens_a_byte, age });
+                pool.sources.push(Source {
+                    at: BlockAt { unit, block },
+                    lines,
+                    tokens,
+                    tokens_a_byte,
+                    age,
+                    line,
+                });
             }
         }
         pool
     }
 
-    fn note(&mut self, lines: &Lines, unit: usize, used: bool) {
+    fn note(&mut self, lines: &Lines, age: f64, used: bool) {
         for value in lines.values() {
             let seen = self.uses.entry(*value).or_default();
             seen.times += 1;
             seen.used |= used;
-            seen.last = unit;
+            seen.age = age;
         }
-    }
-
-    /// What a value is worth where nothing else says it.
-    fn worth(&self, seen: &Use) -> f64 {
-        let age = (self.units - seen.last) as f64 / self.units.max(1) as f64;
-        let often = (1.0 + f64::from(seen.times).ln()).sqrt();
-        (if seen.used { USED } else { 1.0 }) * often / (1.0 + VALUE_AGEING * age)
     }
 
     /// Picks lines within a budget. `also` are texts that are kept anyway.
@@ -137,7 +174,7 @@ impl Pool {
         also: &[&str],
         topic: &Topic<'_>,
     ) -> Picked {
-        let mut left: KeyMap<f64> = self.uses.iter().map(|(key, seen)| (*key, self.worth(seen))).collect();
+        let mut left: KeyMap<f64> = self.uses.iter().map(|(key, seen)| (*key, seen.worth())).collect();
         let mut said = KeySet::default();
         for text in also {
             let lines = Lines::of(text);
@@ -150,13 +187,16 @@ impl Pool {
         }
         let mut greedy = Greedy::new(self, left, topic);
         for (index, source) in self.sources.iter().enumerate().rev() {
-            if stand(source.at) != Stand::Goes {
-                continue;
-            }
-            for line in 0..source.lines.len() {
-                // The newest of equal lines stands for all.
-                if said.insert(source.lines.line(line).key) {
-                    greedy.offer(index, line);
+            match stand(source.at) {
+                Stand::Stays | Stand::Ignored => {}
+                Stand::Whole => greedy.offer(index, WHOLE),
+                Stand::Goes => {
+                    for line in 0..source.lines.len() {
+                        // The newest of equal lines stands for all.
+                        if said.insert(source.lines.line(line).key) {
+                            greedy.offer(index, line);
+                        }
+                    }
                 }
             }
         }
@@ -209,6 +249,9 @@ struct Greedy<'p> {
     taken: BTreeSet<(usize, usize)>,
 }
 
+/// In the place of a line: all of them.
+const WHOLE: usize = usize::MAX;
+
 /// A line and what it was worth per token when it was last looked at.
 #[derive(Clone, Copy)]
 struct Offer {
@@ -244,7 +287,7 @@ impl<'p> Greedy<'p> {
 
     fn offer(&mut self, source: usize, line: usize) {
         let of = &self.pool.sources[source];
-        let factor = self.topic.factor(of.at, &of.lines.line(line));
+        let factor = if line == WHOLE { 1.0 } else { self.topic.factor(of.at, &of.lines.line(line)) };
         let rate = self.rate(source, line, factor);
         if rate > 0.0 {
             self.heap.push(Offer { rate, factor, source, line });
@@ -265,50 +308,70 @@ impl<'p> Greedy<'p> {
         }
     }
 
-    fn cost(&self, source: usize, line: &Line<'_>) -> f64 {
+    fn cost(&self, source: usize, line: usize) -> f64 {
+        let of = &self.pool.sources[source];
+        if line == WHOLE {
+            return of.tokens;
+        }
         let heading = if self.opened.contains(&source) { 0.0 } else { HEADING };
-        1.0 + heading + line.range().len() as f64 * self.pool.sources[source].tokens_a_byte
+        1.0 + heading + of.lines.line(line).range().len() as f64 * of.tokens_a_byte
     }
 
     fn rate(&self, source: usize, line: usize, factor: f64) -> f64 {
         let of = &self.pool.sources[source];
-        let line = of.lines.line(line);
+        let worth = if line == WHOLE {
+            of.lines.iter().map(|line| self.worth(of, &line)).sum()
+        } else {
+            self.worth(of, &of.lines.line(line))
+        };
+        factor * worth / self.cost(source, line)
+    }
+
+    fn worth(&self, of: &Source, line: &Line<'_>) -> f64 {
         let values: f64 = line.values.iter().filter_map(|value| self.left.get(value)).sum();
-        let length = line.range().len();
-        let itself = if length >= TELLING_LINE { LINE * (-LINE_AGEING * of.age).exp() } else { 0.0 };
-        factor * (values + itself) / self.cost(source, &line)
+        let telling = line.range().len() >= TELLING_LINE;
+        let itself = if telling { of.line * (-LINE_AGEING * of.age).exp() } else { 0.0 };
+        values + itself
     }
 
     fn take(mut self, budget: Tokens) -> Picked {
         let mut left = budget.number() as f64;
-        let mut picked = Picked::new();
+        let mut picked = Picked { everything: true, ..Picked::default() };
         while let Some(offer) = self.heap.pop() {
-            if self.taken.contains(&(offer.source, offer.line)) {
+            let Offer { source, line, factor, .. } = offer;
+            if self.taken.contains(&(source, line)) {
                 continue;
             }
-            let now = self.rate(offer.source, offer.line, offer.factor);
+            let now = self.rate(source, line, factor);
+            if now <= 0.0 {
+                continue;
+            }
             if self.heap.peek().is_some_and(|next| now < next.rate) {
-                if now > 0.0 {
-                    self.heap.push(Offer { rate: now, ..offer });
+                self.heap.push(Offer { rate: now, ..offer });
+                continue;
+            }
+            let cost = self.cost(source, line);
+            if cost > left {
+                picked.everything = false;
+                if left < 1.0 + HEADING {
+                    break;
                 }
                 continue;
             }
-            let source = &self.pool.sources[offer.source];
-            let line = source.lines.line(offer.line);
-            let cost = self.cost(offer.source, &line);
-            if now <= 0.0 || left < 1.0 + HEADING {
-                break;
-            }
-            if cost > left {
+            left -= cost;
+            self.taken.insert((source, line));
+            let of = &self.pool.sources[source];
+            if line == WHOLE {
+                forget(&mut self.left, of.lines.values());
+                picked.whole.insert(of.at);
                 continue;
             }
-            left -= cost;
-            self.taken.insert((offer.source, offer.line));
-            self.open(offer.source);
+            self.open(source);
+            let line = of.lines.line(line);
             forget(&mut self.left, line.values);
-            picked.entry(source.at).or_insert_with(|| (now, Vec::new())).1.push(line.range());
+            picked.lines.entry(of.at).or_insert_with(|| (now, Vec::new())).1.push(line.range());
         }
-        for (_, lines) in picked.values_mut() {
+        for (_, lines) in picked.lines.values_mut() {
             lines.sort_by_key(|line| line.start);
         }
         picked
