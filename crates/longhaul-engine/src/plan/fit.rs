@@ -20,7 +20,7 @@ use crate::checkpoint::Quote;
 use crate::digest::{self, Focus, Source};
 use crate::evidence::Evidence;
 use crate::passes::{BlockAt, NewText};
-use crate::transcript::{Block, Status, UnitKind};
+use crate::transcript::Block;
 use crate::{Refused, Tokens};
 
 /// Shares of the room between the floor and the size asked for.
@@ -68,9 +68,7 @@ pub(super) fn fit(
     let of_room = |share: f64| Tokens((room * share) as u64);
     let bounds = Bounds::by_tokens(survey, of_room(SHARES.tail), of_room(SHARES.first));
     let mut draft = Draft::new(survey, &work.wish.keep);
-    // Where even the floor is above the size asked for, an answered last step is all that can still be shortened.
-    let last = survey.units.len().checked_sub(1).filter(|last| room <= 0.0 && is_answered(survey, *last));
-    prune(work, &evidence, &mut draft, &|unit| bounds.may_shrink(unit) || Some(unit) == last);
+    prune(work, &evidence, &mut draft, &|unit| bounds.may_shrink(unit));
     let roomy = draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH;
     let gone = if roomy { BTreeSet::new() } else { to_fold(&draft, &bounds, room) };
     gone.iter().for_each(|unit| draft.take_out(*unit));
@@ -111,14 +109,6 @@ fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, room: f64) -> BTreeSet<us
         }
     }
     gone
-}
-
-/// Whether every call of a step has its results.
-fn is_answered(survey: &Survey<'_, '_>, unit: usize) -> bool {
-    match &survey.transcript.units[unit].kind {
-        UnitKind::Step { exchanges, .. } => exchanges.iter().all(|exchange| exchange.status != Status::Open),
-        _ => false,
-    }
 }
 
 struct Fitting<'f, 'w, 't, 'b> {
