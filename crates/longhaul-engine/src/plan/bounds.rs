@@ -41,6 +41,11 @@ impl Bounds {
         bounds
     }
 
+    /// The same with nothing kept for being first, if anything is.
+    pub(super) fn without_head(&self) -> Option<Self> {
+        (self.middle.start > 0).then(|| Self { middle: 0..self.middle.end, ..self.clone() })
+    }
+
     fn with_tail(survey: &Survey<'_, '_>, head: usize, tail: usize) -> Self {
         let checkpoint = survey.checkpoint();
         // Once there is a checkpoint, what was kept before it for being first is no longer new to anybody.
