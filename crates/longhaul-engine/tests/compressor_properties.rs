@@ -108,7 +108,8 @@ impl Trial<'_> {
     fn judge_content(&self, outcome: &Outcome, wrong: &mut Vec<String>) {
         let (before, _) = wire::parse(self.dialect, self.body).unwrap();
         let (after, _) = wire::parse(self.dialect, &outcome.body).unwrap();
-        let preamble = |of: &Transcript<'_>| of.preamble.iter().map(|b| bytes(of.body, b)).collect::<Vec<_>>();
+        let preamble =
+            |of: &Transcript<'_>| of.preamble.iter().map(|b| bytes(of.body, b)).collect::<Vec<_>>();
         if preamble(&before) != preamble(&after) {
             wrong.push("the system prompt or the tools changed".to_owned());
         }
@@ -127,7 +128,10 @@ impl Trial<'_> {
             _ => false,
         };
         if let Some(last) = before.units.last().filter(|unit| open(unit)) {
-            let same = after.units.last().is_some_and(|unit| all_bytes(after.body, unit) == all_bytes(before.body, last));
+            let same = after
+                .units
+                .last()
+                .is_some_and(|unit| all_bytes(after.body, unit) == all_bytes(before.body, last));
             if !same {
                 wrong.push("the open last step changed".to_owned());
             }
@@ -173,7 +177,8 @@ impl Trial<'_> {
             ));
         }
         if let Some(wanted) = self.wish.to_tokens
-            && tokens.after > wanted.max(tokens.floor)
+            && wanted >= tokens.floor
+            && tokens.after > wanted
         {
             wrong.push(format!("{wanted} asked for, the floor is {}, it is {}", tokens.floor, tokens.after));
         }
@@ -186,19 +191,24 @@ impl Trial<'_> {
             _ => wrong.push("a second run gives something else".to_owned()),
         }
         if let Plan::Ready(again) = self.plan(&outcome.body, &Ledger::default(), known) {
-            wrong.push(format!("compacted again, it changes\n{}", again.body));
+            let difference = first_difference(&outcome.body, &again.body);
+            wrong.push(format!("compacted again ({}), it changes: {difference}", again.report.reason));
         }
-        let mut calm = Self { wish: Wish { force: false, to_tokens: None, ..self.wish.clone() }, ..self.same() };
+        let mut calm =
+            Self { wish: Wish { force: false, to_tokens: None, ..self.wish.clone() }, ..self.same() };
         calm.policy.threshold = usize::MAX;
+        let says = |body: &str| support::sketch(&wire::parse(self.dialect, body).unwrap().0);
         let mut grown = (self.body.to_owned(), outcome.body.clone());
         for text in ["And then?", "Go on, then."] {
-            let (Some(original), Some(view)) = (self.grown(&grown.0, text), self.grown(&grown.1, text)) else {
+            let (Some(original), Some(view)) = (self.grown(&grown.0, text), self.grown(&grown.1, text))
+            else {
                 return;
             };
             match calm.plan(&original, &outcome.ledger, known) {
-                Plan::Ready(next) if next.body == view && next.ledger == outcome.ledger => {}
+                Plan::Ready(next) if says(&next.body) == says(&view) && next.ledger == outcome.ledger => {}
                 Plan::Ready(next) => {
-                    wrong.push(format!("sent again with more, it is not continued\n{}", next.body));
+                    let difference = first_difference(&view, &next.body);
+                    wrong.push(format!("sent again with more, it is not continued: {difference}"));
                 }
                 Plan::Leave(report) => wrong.push(format!("sent again, it is left: {}", report.reason)),
             }
@@ -214,10 +224,13 @@ impl Trial<'_> {
     /// The body with a reply and another message at its end; nothing where there is no list to append to.
     fn grown(&self, body: &str, text: &str) -> Option<String> {
         let (transcript, _) = wire::parse(self.dialect, body).unwrap();
-        // The list of messages has the lowest number that units own.
-        let array = transcript.units.iter().flat_map(|unit| &unit.owns).map(|id| id.array).min()?;
+        // Of all lists only that of the messages has messages for elements, even where it ends.
+        let beyond = |array: &u32| transcript.message_of(ElementId { array: *array, index: u32::MAX });
+        let most = transcript.units.iter().flat_map(|unit| &unit.owns).map(|id| id.array).max()?;
+        let array = (0..=most).find(|array| beyond(array) == Some(u32::MAX as usize))?;
         let end = ElementId { array, index: transcript.message_count() as u32 };
-        let messages = [json!({"role": "assistant", "content": "I see."}), json!({"role": "user", "content": text})];
+        let messages =
+            [json!({"role": "assistant", "content": "I see."}), json!({"role": "user", "content": text})];
         let edits = messages.iter().map(|message| Edit::Insert { before: end, json: message.to_string() });
         Some(Rewrite::new(&transcript, edits.collect()).unwrap().apply(body))
     }
@@ -226,9 +239,10 @@ impl Trial<'_> {
 fn judge_secrets(dialect: Dialect, outcome: &Outcome, secrets: &[String], wrong: &mut Vec<String>) {
     let (after, _) = wire::parse(dialect, &outcome.body).unwrap();
     let mut redactor = Redactor::keyed(Rules::default(), SessionKey::new([7; 32]));
-    let kept = outcome.originals.iter().map(|original| {
-        ("an original", redactor.redact(&original.text, Content::Text).text.into_string())
-    });
+    let kept = outcome
+        .originals
+        .iter()
+        .map(|original| ("an original", redactor.redact(&original.text, Content::Text).text.into_string()));
     let mut places: Vec<(&str, String)> = kept.collect();
     places.extend(checkpoints(&after).into_iter().map(|text| ("the checkpoint", text)));
     places.push(("the report", serde_json::to_string(&outcome.report).unwrap()));
@@ -236,6 +250,16 @@ fn judge_secrets(dialect: Dialect, outcome: &Outcome, secrets: &[String], wrong:
         let found = places.iter().filter(|(_, text)| text.contains(secret.as_str()));
         wrong.extend(found.map(|(place, _)| format!("a secret is in {place}")));
     }
+}
+
+/// The first line in which two bodies differ, as it was and as it is.
+fn first_difference(was: &str, is: &str) -> String {
+    let at = was.bytes().zip(is.bytes()).take_while(|(a, b)| a == b).count();
+    let around = |body: &str| {
+        let bytes = &body.as_bytes()[at.saturating_sub(60)..(at + 120).min(body.len())];
+        String::from_utf8_lossy(bytes).replace('\n', " ")
+    };
+    format!("… {} … is now … {} …", around(was), around(is))
 }
 
 fn checkpoints(transcript: &Transcript<'_>) -> Vec<String> {
@@ -316,7 +340,9 @@ fn every_generated_body_is_compacted_as_promised() {
     }
     tally.assert_each_at_least(100);
     let cases = |odd: u64| {
-        Dialect::ALL.into_iter().flat_map(move |d| (0..CASES).filter(move |s| s % 2 == odd).map(move |s| (d, s)))
+        Dialect::ALL
+            .into_iter()
+            .flat_map(move |d| (0..CASES).filter(move |s| s % 2 == odd).map(move |s| (d, s)))
     };
     let (mut wrong, mut counts) = (Vec::new(), [0; 3]);
     std::thread::scope(|scope| {
@@ -327,7 +353,7 @@ fn every_generated_body_is_compacted_as_promised() {
             counts.iter_mut().zip(counted).for_each(|(sum, count)| *sum += count);
         }
     });
-    let show: Vec<String> = wrong.iter().take(40).map(|w| w.chars().take(1_500).collect()).collect();
+    let show: Vec<String> = wrong.iter().take(4000).map(|w| w.chars().take(500).collect()).collect();
     assert!(wrong.is_empty(), "{} do not hold\n{}", wrong.len(), show.join("\n"));
     let [compacted, with_checkpoint, with_secrets] = counts;
     println!("{compacted} compacted, {with_checkpoint} with a checkpoint, {with_secrets} with secrets");
@@ -351,9 +377,14 @@ fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
     let by_user = |unit: &Unit<'_>| matches!(unit.kind, UnitKind::Prompt { by: Speaker::User, .. });
     let person = transcript.units.iter().rposition(by_user);
     let last = transcript.units.len() - 1;
+    let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
+    let last_step = transcript.units.iter().rposition(understood);
     let pinned = transcript.units.iter().enumerate().filter(|(at, unit)| {
         let messages = unit.owns.iter().map(|id| transcript.message_of(*id));
-        *at == last || Some(*at) == person || (newest.is_some() && messages.into_iter().any(|m| m == newest))
+        *at == last
+            || Some(*at) == last_step
+            || Some(*at) == person
+            || (newest.is_some() && messages.into_iter().any(|m| m == newest))
     });
     let pinned: Tokens = pinned.map(|(_, unit)| meter.unit(&mut known, unit)).sum();
     let least = meter.counter.count(&Checkpoint::least(Closing::RequestAbove, Seat::User));
@@ -386,4 +417,18 @@ fn every_real_body_is_compacted_as_promised_at_three_window_sizes() {
     }
     let show: Vec<String> = wrong.iter().map(|w| w.chars().take(600).collect()).collect();
     assert!(wrong.is_empty(), "{} do not hold\n{}", wrong.len(), show.join("\n"));
+}
+
+#[test]
+#[ignore = "a look at one case"]
+fn one() {
+    let (dialect, seed) = (std::env::var("D").unwrap(), std::env::var("S").unwrap());
+    let generated = generate::long_body(dialect.parse().unwrap(), seed.parse().unwrap());
+    let trial = trial(&generated, seed.parse().unwrap());
+    println!("{}\n{:?}", generated.body, trial.wish);
+    let (outcome, wrong) = trial.judge(&generated.secrets);
+    if let Some(outcome) = outcome {
+        println!("→\n{}\n{:?}", outcome.body, outcome.report.tokens);
+    }
+    println!("{wrong:#?}");
 }
