@@ -73,7 +73,7 @@ impl Decisions {
     /// How many units the decisions are about.
     fn reach(&self) -> usize {
         let blocks = self.texts.keys().chain(&self.removed).map(|at| at.unit + 1);
-        let units = self.gone.iter().map(|unit| unit + 1).chain(self.checkpoint.iter().map(|p| p.before + 1));
+        let units = self.gone.iter().map(|unit| unit + 1);
         blocks.chain(units).max().unwrap_or(0)
     }
 }

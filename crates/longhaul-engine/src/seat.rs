@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::rewrite::Edit;
-use crate::transcript::{Block, ElementId, Transcript, Unit};
+use crate::transcript::{ArrayId, Block, ElementId, Form, Transcript, Unit, UnitKind};
 use crate::wire::{self, Role};
 
 /// Where a text is to stand.
@@ -62,12 +62,16 @@ pub fn find(transcript: &Transcript<'_>, before: usize, gone: &BTreeSet<usize>) 
     let wanted = if is_model(role(previous)) { Role::User } else { Role::Assistant };
     let flipped = if wanted == Role::User { Role::Assistant } else { Role::User };
     let collides = |with: Option<ElementId>, own: Role| role(with) == Some(own);
+    // Not everybody takes instructions behind a reply.
+    let instructs = |own: Role| own == Role::Assistant && role(next) == Some(Role::System);
     let at = next.unwrap_or(element(count));
     // The first message must be the user's, and a reply of ours must not be the last word.
     let as_message = |own: Role| {
         own == Role::User || (previous.is_some_and(|p| role(Some(p)) != Some(Role::System)) && next.is_some())
     };
-    let legal = |own: &Role| !collides(previous, *own) && !collides(next, *own) && as_message(*own);
+    let legal = |own: &Role| {
+        !collides(previous, *own) && !collides(next, *own) && !instructs(*own) && as_message(*own)
+    };
     if let Some(role) = [wanted, flipped].into_iter().find(legal) {
         return Seat::Message { role, before: at };
     }
@@ -121,12 +125,12 @@ fn as_block(transcript: &Transcript<'_>, message: ElementId, end: End, text: &st
     let block = wire::block(transcript.dialect, Role::User, text);
     if let Some(array) = transcript.content_array(message) {
         let count = transcript.arrays.elements(array).len() as u32;
-        let index = if end == End::Front { 0 } else { count };
+        let index = if end == End::Front { behind_results(transcript, array) } else { count };
         return vec![Edit::Insert { before: ElementId { array, index }, json: block }];
     }
     let said = transcript.units.iter().filter(|unit| unit.owns.contains(&message)).flat_map(Unit::blocks);
     let own = transcript.span_of(message);
-    let original = said.filter(|b| own.contains(b.at)).map(Block::text).find(|text| !text.trim().is_empty());
+    let original = said.filter(|b| own.contains(b.at)).find(|block| !block.text().trim().is_empty());
     // An empty string may be a message's content; an empty block may not be part of it.
     let Some(original) = original else {
         return vec![Edit::Insert {
@@ -134,10 +138,31 @@ fn as_block(transcript: &Transcript<'_>, message: ElementId, end: End, text: &st
             json: wire::message(transcript.dialect, Role::User, text),
         }];
     };
-    let original = wire::block(transcript.dialect, Role::User, &original);
+    let original = original_block(transcript, original);
     let json = match end {
         End::Front => format!("[{block},{original}]"),
         End::Back => format!("[{original},{block}]"),
     };
     vec![Edit::Set { object: own, key: "content", json }]
+}
+
+/// The words of a block as a block of their own, in the bytes that they have.
+fn original_block(transcript: &Transcript<'_>, original: &Block<'_>) -> String {
+    let empty = wire::block(transcript.dialect, Role::User, "");
+    match (original.text, empty.rsplit_once("\"\"")) {
+        (Some(text), Some((before, after))) if text.form != Form::Json => {
+            format!("{before}\"{}\"{after}", &transcript.body[text.at.range()])
+        }
+        _ => wire::block(transcript.dialect, Role::User, &original.text()),
+    }
+}
+
+/// Where the first block that is no result of a tool stands in a content: results come first.
+fn behind_results(transcript: &Transcript<'_>, array: ArrayId) -> u32 {
+    let steps = transcript.units.iter().filter_map(|unit| match &unit.kind {
+        UnitKind::Step { exchanges, .. } => Some(exchanges),
+        _ => None,
+    });
+    let answers = steps.flatten().flat_map(|exchange| &exchange.answers).filter(|id| id.array == array);
+    answers.map(|id| id.index + 1).max().unwrap_or(0)
 }

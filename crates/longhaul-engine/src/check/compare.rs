@@ -10,6 +10,9 @@ use super::rules::{A25, G1, G11, R4, V1, V2, V3, V5, V6, V8, V9, V10, X12};
 use super::{At, Findings, Request, Severity, Target, Violation, check_value, json, kind};
 use crate::Dialect;
 
+/// How a checkpoint begins: written down again, for this folder takes nobody's word.
+const CHECKPOINT_OPENING: &str = "[Longhaul checkpoint";
+
 /// What a rewrite of `before` into `after` broke; pointers are into `after`. Empty: it did what a rewrite may.
 ///
 /// A rewrite may remove whole units, put one summary in (a message of its own, or a text block of a user message), edit the
@@ -78,7 +81,12 @@ impl<'v> Pair<'v> {
     /// V1: the last user message with anything but results in it is a run of pieces of one message afterwards.
     fn newest_user_message(&self, findings: &mut Findings) {
         let said = |list: &[Piece]| -> Vec<(usize, u64)> {
-            let of_user = |piece: &&Piece| piece.speaker == Speaker::User && piece.kind != Kind::Result;
+            // A checkpoint under the user's name is nothing that a user said.
+            let of_user = |piece: &&Piece| {
+                piece.speaker == Speaker::User
+                    && piece.kind != Kind::Result
+                    && !piece.text.starts_with(CHECKPOINT_OPENING)
+            };
             list.iter().filter(of_user).map(|piece| (piece.message, piece.exact)).collect()
         };
         let mut wanted = said(&self.before.list);

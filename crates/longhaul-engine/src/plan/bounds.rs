@@ -29,7 +29,9 @@ impl Bounds {
     /// The bounds that the policy's budgets give.
     pub(super) fn by_policy(policy: &Policy, survey: &Survey<'_, '_>) -> Self {
         let tail = tail(survey, &Tail::of(policy), &BTreeSet::new());
-        Self::with_tail(survey, head(survey, policy.protect_first), tail)
+        let mut bounds = Self::with_tail(survey, head(survey, policy.protect_first), tail);
+        bounds.pinned.extend(survey.first_prompt().filter(|_| bounds.checkpoint.is_some()));
+        bounds
     }
 
     /// The bounds with a tail of so many tokens, and no more of a head than what was said first.
@@ -41,15 +43,16 @@ impl Bounds {
         bounds
     }
 
+    /// The same with nothing kept for being first, if anything is.
+    pub(super) fn without_head(&self) -> Option<Self> {
+        (self.middle.start > 0).then(|| Self { middle: 0..self.middle.end, ..self.clone() })
+    }
+
     fn with_tail(survey: &Survey<'_, '_>, head: usize, tail: usize) -> Self {
         let checkpoint = survey.checkpoint();
         // Once there is a checkpoint, what was kept before it for being first is no longer new to anybody.
         let head = if checkpoint.is_some() { 0 } else { head };
-        let mut pinned = survey.must_stay();
-        if head == 0 && checkpoint.is_some() {
-            pinned.extend(survey.first_prompt());
-        }
-        Self { middle: head..tail.max(head), pinned, checkpoint }
+        Self { middle: head..tail.max(head), pinned: survey.must_stay(), checkpoint }
     }
 
     /// The units of the middle that may change or go.

@@ -193,13 +193,35 @@ fn due(settled: &Settled<'_>, survey: &Survey<'_, '_>) -> Result<String, String>
 
 /// A compaction by the policy's own budgets.
 fn by_policy(work: &mut Work<'_, '_, '_>, settled: Settled<'_>) -> Result<Option<Outcome>, Refused> {
+    let too_large = Tokens(work.policy.digest_all as u64);
     let bounds = Bounds::by_policy(work.policy, work.survey);
+    // What the next compaction would not keep for being first is not kept now, if there is no room for it.
+    let headless = bounds.without_head();
+    for bounds in [Some(bounds), headless].into_iter().flatten() {
+        let (draft, settled) = within_bounds(work, &bounds, settled.clone());
+        let size = draft.total + settled.checkpoint.map_or(Tokens::ZERO, |checkpoint| checkpoint.tokens);
+        if size > too_large {
+            continue;
+        }
+        if draft.changed.is_empty() && draft.gone.is_empty() {
+            return Ok(None);
+        }
+        return settled.outcome(work.known, &draft);
+    }
+    fit::fit(work, settled, too_large)
+}
+
+/// What a compaction between these bounds comes to: pruned if that is enough, else folded.
+fn within_bounds<'s, 't, 'b, 'p>(
+    work: &mut Work<'s, 't, 'b>,
+    bounds: &Bounds,
+    mut settled: Settled<'p>,
+) -> (Draft<'s, 't, 'b>, Settled<'p>) {
     let goal = settled.target;
     let mut draft = Draft::new(work.survey, &work.wish.keep);
-    if could_be_enough(work, &bounds, goal) || !bounds.has_new() {
+    if could_be_enough(work, bounds, goal) || !bounds.has_new() {
         prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
     }
-    let mut settled = settled;
     if draft.total > goal && bounds.has_new() {
         let gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
         let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
@@ -210,15 +232,7 @@ fn by_policy(work: &mut Work<'_, '_, '_>, settled: Settled<'_>) -> Result<Option
             settled.take(checkpoints::within(work, &gone, budget));
         }
     }
-    let too_large = Tokens(work.policy.digest_all as u64);
-    let size = draft.total + settled.checkpoint.map_or(Tokens::ZERO, |checkpoint| checkpoint.tokens);
-    if size > too_large {
-        return fit::fit(work, settled.without_checkpoint(), too_large);
-    }
-    if draft.changed.is_empty() && draft.gone.is_empty() {
-        return Ok(None);
-    }
-    settled.outcome(work.known, &draft)
+    (draft, settled)
 }
 
 /// Whether pruning alone could reach the goal, if it left nothing of what it may change.
@@ -255,14 +269,10 @@ pub(super) fn prune(
     }
 }
 
-impl<'p> Settled<'p> {
+impl Settled<'_> {
     /// With what stands in place of the folded units.
     pub(super) fn take(&mut self, folding: Folding) {
         self.placed = Some(folding.placed);
         self.checkpoint = Some(folding.report);
-    }
-
-    fn without_checkpoint(self) -> Self {
-        Self { placed: None, checkpoint: None, ..self }
     }
 }

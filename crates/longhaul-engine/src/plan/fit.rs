@@ -66,8 +66,9 @@ pub(super) fn fit(
     let of_room = |share: f64| Tokens((room * share) as u64);
     let bounds = Bounds::by_tokens(survey, of_room(SHARES.tail), of_room(SHARES.first));
     let mut draft = Draft::new(survey, &work.wish.keep);
-    // Where even the floor is above the size asked for, an answered last step is all that can still be shortened.
-    let last = survey.units.len().checked_sub(1).filter(|last| room <= 0.0 && is_answered(survey, *last));
+    // Somebody who asks for a size below the floor asks for an answered last step to be shortened: nothing else is left.
+    let asked = work.wish.to_tokens.is_some() && room <= 0.0;
+    let last = survey.units.len().checked_sub(1).filter(|last| asked && is_answered(survey, *last));
     prune(work, &mut draft, &|unit| bounds.may_shrink(unit) || Some(unit) == last);
     let roomy = draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH;
     let gone = if roomy { BTreeSet::new() } else { to_fold(&draft, &bounds, room) };

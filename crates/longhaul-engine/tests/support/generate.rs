@@ -1,6 +1,7 @@
 //! Generated bodies in all three dialects, with the quirks that real ones have, each counted by name.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use longhaul_engine::Dialect;
 use serde_json::{Value, json};
@@ -12,6 +13,8 @@ pub struct Generated {
     pub dialect: Dialect,
     pub body: String,
     pub quirks: Vec<&'static str>,
+    /// Secrets that somebody said or printed.
+    pub secrets: Vec<String>,
 }
 
 /// Every quirk that each dialect's generator can produce: the classes that tests count.
@@ -159,16 +162,33 @@ impl Tally {
 
 /// A body, the same for the same seed.
 pub fn body(dialect: Dialect, seed: u64) -> Generated {
+    write(dialect, seed, Length::Short)
+}
+
+/// A body that is worth compacting: more units, some of them long, some with secrets in them.
+pub fn long_body(dialect: Dialect, seed: u64) -> Generated {
+    write(dialect, seed, Length::Long)
+}
+
+fn write(dialect: Dialect, seed: u64, length: Length) -> Generated {
     let mut writer = Writer {
         numbers: Numbers(seed),
         dialect,
+        length,
         items: Vec::new(),
         quirks: Vec::new(),
+        secrets: Vec::new(),
         next_id: 0,
         texts: 0,
     };
     writer.units();
     writer.finish()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Short,
+    Long,
 }
 
 const WORDS: &[&str] = &[
@@ -192,8 +212,10 @@ const WORDS: &[&str] = &[
 struct Writer {
     numbers: Numbers,
     dialect: Dialect,
+    length: Length,
     items: Vec<Value>,
     quirks: Vec<&'static str>,
+    secrets: Vec<String>,
     next_id: usize,
     texts: usize,
 }
@@ -234,7 +256,26 @@ impl Writer {
         self.texts += 1;
         let count = 1 + self.numbers.below(3);
         let words: Vec<&str> = (0..count).map(|_| *self.numbers.pick(WORDS)).collect();
-        format!("{} ({})", words.join(" "), self.texts)
+        let words = format!("{} ({})", words.join(" "), self.texts);
+        if self.length == Length::Long { words + &self.more_words() } else { words }
+    }
+
+    /// What makes a text long, and now and then a secret.
+    fn more_words(&mut self) -> String {
+        let mut more = String::new();
+        if self.numbers.one_in(3) {
+            for line in 0..5 + self.numbers.below(20) {
+                let (word, value) = (*self.numbers.pick(WORDS), self.numbers.below(100_000));
+                let _ = write!(more, "\n{line}: part_{value}.rs says {}", word.trim());
+            }
+        }
+        if self.numbers.one_in(12) {
+            const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+            let secret: String = (0..36).map(|_| *self.numbers.pick(LETTERS) as char).collect();
+            let _ = write!(more, "\nGITHUB_TOKEN=ghp_{secret}");
+            self.secrets.push(secret);
+        }
+        more
     }
 
     fn id(&mut self) -> String {
@@ -335,7 +376,10 @@ impl Writer {
             let content = self.content("system");
             self.items.push(json!({"role": "system", "content": content}));
         }
-        let count = 1 + self.numbers.below(7);
+        let count = match self.length {
+            Length::Short => 1 + self.numbers.below(7),
+            Length::Long => 6 + self.numbers.below(14),
+        };
         for _ in 0..count {
             match self.numbers.below(10) {
                 0..3 => self.prompt(),
@@ -583,7 +627,7 @@ impl Writer {
         let body = body.replace(HALF_PAIR, "\\ud83d").replace(SECOND_ROLE, "role");
         self.quirks.sort_unstable();
         self.quirks.dedup();
-        Generated { dialect: self.dialect, body, quirks: self.quirks }
+        Generated { dialect: self.dialect, body, quirks: self.quirks, secrets: self.secrets }
     }
 
     fn envelope(&mut self, items: Vec<Value>) -> Value {

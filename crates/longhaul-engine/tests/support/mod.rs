@@ -110,7 +110,7 @@ fn is_json(block: &Block<'_>) -> bool {
 }
 
 /// JSON without white space and with its keys sorted.
-fn canonical(json: &str) -> String {
+pub fn canonical(json: &str) -> String {
     fn sorted(value: Value) -> Value {
         match value {
             Value::Array(items) => items.into_iter().map(sorted).collect(),

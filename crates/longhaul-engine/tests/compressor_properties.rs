@@ -1,0 +1,434 @@
+//! What must hold of every compaction by the compressor, whatever the transcript: over generated bodies in all dialects, and over
+//! real ones.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "all of it is test code, in functions too"
+)]
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use longhaul_engine::check::{Severity, check, compare};
+use longhaul_engine::checkpoint::{Checkpoint, Closing, Seat};
+use longhaul_engine::evidence::Evidence;
+use longhaul_engine::known::Known;
+use longhaul_engine::ledger::Ledger;
+use longhaul_engine::meter::Meter;
+use longhaul_engine::models::{self, Model};
+use longhaul_engine::plan::{self, Keep, Outcome, Plan, Trigger, Wish};
+use longhaul_engine::policy::{Config, Policy};
+use longhaul_engine::redact::{Content, Redactor, Rules, SessionKey};
+use longhaul_engine::rewrite::{Edit, Rewrite};
+use longhaul_engine::transcript::{Block, BlockKind, ElementId, Speaker, Status, Transcript, Unit, UnitKind};
+use longhaul_engine::{Dialect, Tokens, wire};
+use serde_json::{Value, json};
+use support::generate::{self, Generated};
+use support::{Numbers, corpus};
+
+/// How many transcripts are generated in each dialect.
+const CASES: u64 = 3_400;
+
+fn policy(model: &str, window: usize) -> Policy {
+    let stated = json!({"window": window, "input_limit": null});
+    let model: Model = models::find(model).with(stated.as_object().unwrap()).unwrap();
+    Policy::new(&Config::default(), &model).unwrap().0
+}
+
+fn wish() -> Wish {
+    let keep = Keep::Originals(SessionKey::new([7; 32]));
+    Wish { trigger: Trigger::Manual, force: true, to_tokens: None, focus: None, keep, session: None }
+}
+
+/// A body, and how it is compacted.
+struct Trial<'t> {
+    name: String,
+    dialect: Dialect,
+    body: &'t str,
+    policy: Policy,
+    wish: Wish,
+}
+
+impl Trial<'_> {
+    fn plan(&self, body: &str, ledger: &Ledger, known: &mut Known) -> Plan {
+        let (transcript, _) = wire::parse(self.dialect, body).unwrap();
+        plan::compressor(&self.policy, &self.wish, ledger, known, &transcript)
+            .unwrap_or_else(|e| panic!("{}: {e:?}", self.name))
+    }
+
+    /// The compaction, if there is one, and everything that is wrong with it.
+    fn judge(&self, secrets: &[String]) -> (Option<Outcome>, Vec<String>) {
+        let mut known = Known::default();
+        let outcome = match self.plan(self.body, &Ledger::default(), &mut known) {
+            Plan::Leave(report) => {
+                let wrong = report.changed.then(|| "left, but said to be changed".to_owned());
+                return (None, wrong.into_iter().collect());
+            }
+            Plan::Ready(outcome) => outcome,
+        };
+        let mut wrong = Vec::new();
+        self.judge_validity(&outcome, &mut wrong);
+        self.judge_content(&outcome, &mut wrong);
+        self.judge_size(&outcome, &mut known, &mut wrong);
+        self.judge_repetition(&outcome, &mut known, &mut wrong);
+        judge_secrets(self.dialect, &outcome, secrets, &mut wrong);
+        (Some(outcome), wrong)
+    }
+
+    /// Nothing that would have been accepted is refused; what went, went as the rules for rewrites allow.
+    fn judge_validity(&self, outcome: &Outcome, wrong: &mut Vec<String>) {
+        let target = self.policy.model.target(self.dialect);
+        let broken = |body: &str| {
+            let all = check(body, self.dialect, &target).into_iter();
+            all.map(|v| (v.rule, v.severity)).collect::<BTreeSet<_>>()
+        };
+        let before = broken(self.body);
+        let new: Vec<_> = broken(&outcome.body).difference(&before).copied().collect();
+        if !new.is_empty() {
+            wrong.push(format!("breaks {new:?}"));
+        }
+        let compared = compare(self.body, &outcome.body, self.dialect, &target).into_iter();
+        let errors = compared.filter(|v| v.severity == Severity::Error);
+        wrong.extend(errors.map(|v| format!("breaks {} at {}: {}", v.rule, v.at, v.message)));
+        if outcome.rewrite.apply(self.body) != outcome.body {
+            wrong.push("the rewrite does not give the body".to_owned());
+        }
+        if outcome.rewrite.inverse(self.body).apply(&outcome.body) != self.body {
+            wrong.push("undone, it is not what it was".to_owned());
+        }
+    }
+
+    /// What must be the same bytes, and what there must be one of.
+    fn judge_content(&self, outcome: &Outcome, wrong: &mut Vec<String>) {
+        let (before, _) = wire::parse(self.dialect, self.body).unwrap();
+        let (after, _) = wire::parse(self.dialect, &outcome.body).unwrap();
+        let preamble =
+            |of: &Transcript<'_>| of.preamble.iter().map(|b| bytes(of.body, b)).collect::<Vec<_>>();
+        if preamble(&before) != preamble(&after) {
+            wrong.push("the system prompt or the tools changed".to_owned());
+        }
+        let said = |transcript: &Transcript<'_>| {
+            let newest = transcript.units.iter().rev().find_map(|unit| match &unit.kind {
+                UnitKind::Prompt { by: Speaker::User, blocks } if !is_blank(blocks) => Some(blocks.clone()),
+                _ => None,
+            });
+            newest.iter().flatten().map(|block| bytes(transcript.body, block)).collect::<Vec<_>>()
+        };
+        if said(&before) != said(&after) {
+            wrong.push(format!("the newest user message is {:?}, was {:?}", said(&after), said(&before)));
+        }
+        let open = |unit: &Unit<'_>| match &unit.kind {
+            UnitKind::Step { exchanges, .. } => exchanges.iter().any(|e| e.status == Status::Open),
+            _ => false,
+        };
+        if let Some(last) = before.units.last().filter(|unit| open(unit)) {
+            let same = after
+                .units
+                .last()
+                .is_some_and(|unit| all_bytes(after.body, unit) == all_bytes(before.body, last));
+            if !same {
+                wrong.push("the open last step changed".to_owned());
+            }
+        }
+        let count = checkpoints(&after).len();
+        let most = checkpoints(&before).len().max(1);
+        if count > most || (outcome.report.checkpoint.is_some() && count != 1) {
+            wrong.push(format!("{count} checkpoints"));
+        }
+        let units = outcome.report.units;
+        if units.kept + units.digested + units.summarized + units.dropped != before.units.len() {
+            wrong.push(format!("{units:?} of {} units", before.units.len()));
+        }
+        if outcome.report.units.summarized > 0 {
+            self.judge_rules(&before, &after, wrong);
+        }
+    }
+
+    /// What the user said is to hold from now on is there word for word.
+    fn judge_rules(&self, before: &Transcript<'_>, after: &Transcript<'_>, wrong: &mut Vec<String>) {
+        if self.wish.to_tokens.is_some() {
+            return;
+        }
+        let mut redactor = Redactor::numbered(Rules::default());
+        let words: String = after.blocks().map(|block| block.text().into_owned() + "\n").collect();
+        for rule in Evidence::of(&mut Known::default(), before).rules {
+            let text = redactor.redact(&rule.text, Content::Text).text.into_string();
+            if !words.contains(text.trim()) && !words.contains(rule.text.trim()) {
+                wrong.push(format!("the rule {text:?} is lost"));
+            }
+        }
+    }
+
+    /// Never more tokens, and what the report says is what is measured.
+    fn judge_size(&self, outcome: &Outcome, known: &mut Known, wrong: &mut Vec<String>) {
+        let (after, _) = wire::parse(self.dialect, &outcome.body).unwrap();
+        let measured = Meter::of(&self.policy.model).parts(known, &after).total();
+        let tokens = &outcome.report.tokens;
+        if measured != tokens.after || tokens.after > tokens.before {
+            wrong.push(format!(
+                "{} → {} tokens are reported, {measured} measured",
+                tokens.before, tokens.after
+            ));
+        }
+        if let Some(wanted) = self.wish.to_tokens
+            && wanted >= tokens.floor
+            && tokens.after > wanted
+        {
+            wrong.push(format!("{wanted} asked for, the floor is {}, it is {}", tokens.floor, tokens.after));
+        }
+    }
+
+    /// The same bytes again; nothing more to do on what came out; the same cuts when the grown original comes again.
+    fn judge_repetition(&self, outcome: &Outcome, known: &mut Known, wrong: &mut Vec<String>) {
+        match self.plan(self.body, &Ledger::default(), known) {
+            Plan::Ready(again) if again.body == outcome.body && again.report == outcome.report => {}
+            _ => wrong.push("a second run gives something else".to_owned()),
+        }
+        if let Plan::Ready(again) = self.plan(&outcome.body, &Ledger::default(), known) {
+            let difference = first_difference(&outcome.body, &again.body);
+            wrong.push(format!("compacted again ({}), it changes: {difference}", again.report.reason));
+        }
+        let mut calm =
+            Self { wish: Wish { force: false, to_tokens: None, ..self.wish.clone() }, ..self.same() };
+        calm.policy.threshold = usize::MAX;
+        let says = |body: &str| support::sketch(&wire::parse(self.dialect, body).unwrap().0);
+        let mut grown = (self.body.to_owned(), outcome.body.clone());
+        for text in ["And then?", "Go on, then."] {
+            let (Some(original), Some(view)) = (self.grown(&grown.0, text), self.grown(&grown.1, text))
+            else {
+                return;
+            };
+            match calm.plan(&original, &outcome.ledger, known) {
+                Plan::Ready(next) if says(&next.body) == says(&view) && next.ledger == outcome.ledger => {}
+                Plan::Ready(next) => {
+                    let difference = first_difference(&view, &next.body);
+                    wrong.push(format!("sent again with more, it is not continued: {difference}"));
+                }
+                Plan::Leave(report) => wrong.push(format!("sent again, it is left: {}", report.reason)),
+            }
+            grown = (original, view);
+        }
+    }
+
+    fn same(&self) -> Self {
+        let Self { name, dialect, body, policy, wish } = self;
+        Self { name: name.clone(), dialect: *dialect, body, policy: policy.clone(), wish: wish.clone() }
+    }
+
+    /// The body with a reply and another message at its end; nothing where there is no list to append to.
+    fn grown(&self, body: &str, text: &str) -> Option<String> {
+        let (transcript, _) = wire::parse(self.dialect, body).unwrap();
+        // Of all lists only that of the messages has messages for elements, even where it ends.
+        let beyond = |array: &u32| transcript.message_of(ElementId { array: *array, index: u32::MAX });
+        let most = transcript.units.iter().flat_map(|unit| &unit.owns).map(|id| id.array).max()?;
+        let array = (0..=most).find(|array| beyond(array) == Some(u32::MAX as usize))?;
+        let end = ElementId { array, index: transcript.message_count() as u32 };
+        let messages =
+            [json!({"role": "assistant", "content": "I see."}), json!({"role": "user", "content": text})];
+        let edits = messages.iter().map(|message| Edit::Insert { before: end, json: message.to_string() });
+        Some(Rewrite::new(&transcript, edits.collect()).unwrap().apply(body))
+    }
+}
+
+fn judge_secrets(dialect: Dialect, outcome: &Outcome, secrets: &[String], wrong: &mut Vec<String>) {
+    let (after, _) = wire::parse(dialect, &outcome.body).unwrap();
+    let mut redactor = Redactor::keyed(Rules::default(), SessionKey::new([7; 32]));
+    let kept = outcome
+        .originals
+        .iter()
+        .map(|original| ("an original", redactor.redact(&original.text, Content::Text).text.into_string()));
+    let mut places: Vec<(&str, String)> = kept.collect();
+    places.extend(checkpoints(&after).into_iter().map(|text| ("the checkpoint", text)));
+    places.push(("the report", serde_json::to_string(&outcome.report).unwrap()));
+    for secret in secrets {
+        let found = places.iter().filter(|(_, text)| text.contains(secret.as_str()));
+        wrong.extend(found.map(|(place, _)| format!("a secret is in {place}")));
+    }
+}
+
+/// The first line in which two bodies differ, as it was and as it is.
+fn first_difference(was: &str, is: &str) -> String {
+    let at = was.bytes().zip(is.bytes()).take_while(|(a, b)| a == b).count();
+    let around = |body: &str| {
+        let bytes = &body.as_bytes()[at.saturating_sub(60)..(at + 120).min(body.len())];
+        String::from_utf8_lossy(bytes).replace('\n', " ")
+    };
+    format!("… {} … is now … {} …", around(was), around(is))
+}
+
+fn checkpoints(transcript: &Transcript<'_>) -> Vec<String> {
+    let texts = transcript.units.iter().filter_map(|unit| match &unit.kind {
+        UnitKind::Checkpoint(block) => Some(block.text().into_owned()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// A block as it stands in the body: its text where it has one, for a string may have become a list of one block.
+fn bytes(body: &str, block: &Block<'_>) -> String {
+    match block.text {
+        Some(text) if block.kind == BlockKind::Text => body[text.at.range()].to_owned(),
+        _ => block.raw().to_owned(),
+    }
+}
+
+fn all_bytes(body: &str, unit: &Unit<'_>) -> Vec<String> {
+    unit.blocks().map(|block| bytes(body, block)).collect()
+}
+
+fn is_blank(blocks: &[Block<'_>]) -> bool {
+    blocks.iter().all(|block| block.kind == BlockKind::Text && block.text().trim().is_empty())
+}
+
+/// A generated body under circumstances that make a compaction due, other ones for each seed.
+fn trial(generated: &Generated, seed: u64) -> Trial<'_> {
+    let mut numbers = Numbers(seed ^ 0x5EED);
+    let model = match generated.dialect {
+        Dialect::Messages => *numbers.pick(&["claude-sonnet-4-5", "some-model"]),
+        Dialect::Chat => *numbers.pick(&["gpt-5", "mistral-large", "some-model"]),
+        Dialect::Responses => "gpt-5",
+    };
+    let mut policy = policy(model, 4_000);
+    policy.protect_first = numbers.below(4);
+    policy.protect_last = 1 + numbers.below(6);
+    policy.protect_least = 1 + numbers.below(3);
+    (policy.tail, policy.tail_ceiling, policy.goal) = (150, 225, numbers.below(500));
+    let mut wish = wish();
+    if numbers.one_in(2) {
+        let (transcript, _) = wire::parse(generated.dialect, &generated.body).unwrap();
+        let total = Meter::of(&policy.model).parts(&mut Known::default(), &transcript).total();
+        wish.to_tokens = Some(Tokens(total.number() * (1 + numbers.below(9) as u64) / 10));
+    }
+    if numbers.one_in(4) {
+        wish.focus = Some("the port in config.toml".to_owned());
+    }
+    if numbers.one_in(4) {
+        wish.keep = Keep::Nothing;
+    }
+    let name = format!("{} {seed}", generated.dialect);
+    Trial { name, dialect: generated.dialect, body: &generated.body, policy, wish }
+}
+
+/// What is wrong with each of these cases; and how many were compacted, with a checkpoint, with secrets.
+fn run(cases: impl Iterator<Item = (Dialect, u64)>) -> (Vec<String>, [usize; 3]) {
+    let (mut all, mut counts) = (Vec::new(), [0; 3]);
+    for (dialect, seed) in cases {
+        let generated = generate::long_body(dialect, seed);
+        let trial = trial(&generated, seed);
+        let (outcome, wrong) = trial.judge(&generated.secrets);
+        if let Some(outcome) = outcome {
+            counts[0] += 1;
+            counts[1] += usize::from(outcome.report.checkpoint.is_some());
+            counts[2] += usize::from(!generated.secrets.is_empty());
+        }
+        all.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", trial.name)));
+    }
+    (all, counts)
+}
+
+#[test]
+fn every_generated_body_is_compacted_as_promised() {
+    let mut tally = generate::Tally::default();
+    for dialect in Dialect::ALL {
+        (0..CASES).for_each(|seed| tally.add(&generate::long_body(dialect, seed)));
+    }
+    tally.assert_each_at_least(100);
+    let cases = |odd: u64| {
+        Dialect::ALL
+            .into_iter()
+            .flat_map(move |d| (0..CASES).filter(move |s| s % 2 == odd).map(move |s| (d, s)))
+    };
+    let (mut wrong, mut counts) = (Vec::new(), [0; 3]);
+    std::thread::scope(|scope| {
+        let halves = [0, 1].map(|odd| scope.spawn(move || run(cases(odd))));
+        for half in halves {
+            let (found, counted) = half.join().unwrap();
+            wrong.extend(found);
+            counts.iter_mut().zip(counted).for_each(|(sum, count)| *sum += count);
+        }
+    });
+    let show: Vec<String> = wrong.iter().take(4000).map(|w| w.chars().take(500).collect()).collect();
+    assert!(wrong.is_empty(), "{} do not hold\n{}", wrong.len(), show.join("\n"));
+    let [compacted, with_checkpoint, with_secrets] = counts;
+    println!("{compacted} compacted, {with_checkpoint} with a checkpoint, {with_secrets} with secrets");
+    assert!(with_checkpoint > 3_000 && with_secrets > 1_000, "{counts:?}");
+}
+
+/// The floor in the words of its definition: system, tools, what the user said last, the last step, the smallest checkpoint.
+fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
+    let (meter, mut known) = (Meter::of(&policy.model), Known::default());
+    let parts = meter.parts(&mut known, transcript);
+    let all: Tokens = transcript.units.iter().map(|unit| meter.unit(&mut known, unit)).sum();
+    let body: Value = serde_json::from_str(transcript.body).unwrap();
+    let list = body.get("messages").or(body.get("input")).unwrap_or(&body).as_array().unwrap().clone();
+    let is_said = |message: &Value| {
+        let only_results = message["content"]
+            .as_array()
+            .is_some_and(|blocks| !blocks.is_empty() && blocks.iter().all(|b| b["type"] == "tool_result"));
+        message["role"] == "user" && !only_results
+    };
+    let newest = list.iter().rposition(is_said);
+    let by_user = |unit: &Unit<'_>| matches!(unit.kind, UnitKind::Prompt { by: Speaker::User, .. });
+    let person = transcript.units.iter().rposition(by_user);
+    let last = transcript.units.len() - 1;
+    let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
+    let last_step = transcript.units.iter().rposition(understood);
+    let pinned = transcript.units.iter().enumerate().filter(|(at, unit)| {
+        let messages = unit.owns.iter().map(|id| transcript.message_of(*id));
+        *at == last
+            || Some(*at) == last_step
+            || Some(*at) == person
+            || (newest.is_some() && messages.into_iter().any(|m| m == newest))
+    });
+    let pinned: Tokens = pinned.map(|(_, unit)| meter.unit(&mut known, unit)).sum();
+    let least = meter.counter.count(&Checkpoint::least(Closing::RequestAbove, Seat::User));
+    (parts.total() - all) + pinned + least
+}
+
+#[test]
+fn every_real_body_is_compacted_as_promised_at_three_window_sizes() {
+    let mut wrong = Vec::new();
+    for (name, body) in corpus() {
+        let (transcript, _) = wire::parse(None, &body).unwrap();
+        let model = transcript.model.clone().unwrap_or_default().into_owned();
+        for window in [100_000, 32_000, 8_000] {
+            let trial = Trial {
+                name: format!("{name} at {window}"),
+                dialect: transcript.dialect,
+                body: &body,
+                policy: policy(&model, window),
+                wish: Wish { force: false, ..wish() },
+            };
+            let (outcome, found) = trial.judge(&[]);
+            wrong.extend(found.into_iter().map(|wrong| format!("{}: {wrong}", trial.name)));
+            if let Some(outcome) = outcome {
+                let (said, counted) = (outcome.report.tokens.floor, floor(&trial.policy, &transcript));
+                if said != counted {
+                    wrong.push(format!("{}: a floor of {said} is reported, {counted} counted", trial.name));
+                }
+            }
+        }
+    }
+    let show: Vec<String> = wrong.iter().map(|w| w.chars().take(600).collect()).collect();
+    assert!(wrong.is_empty(), "{} do not hold\n{}", wrong.len(), show.join("\n"));
+}
+
+#[test]
+#[ignore = "a look at one case"]
+fn one() {
+    let (dialect, seed) = (std::env::var("D").unwrap(), std::env::var("S").unwrap());
+    let generated = generate::long_body(dialect.parse().unwrap(), seed.parse().unwrap());
+    let trial = trial(&generated, seed.parse().unwrap());
+    println!("{}\n{:?}", generated.body, trial.wish);
+    let (outcome, wrong) = trial.judge(&generated.secrets);
+    if let Some(outcome) = outcome {
+        println!("→\n{}\n{:?}", outcome.body, outcome.report.tokens);
+    }
+    println!("{wrong:#?}");
+}

@@ -1,0 +1,61 @@
+//! The `policy:` line of a case, its items parted by commas.
+//!
+//! `window`, `threshold`, `ratio`, `first`, `last` are the numbers of the configuration; `to`, `focus`, `force` and `keep` (the
+//! originals) are what a caller wishes; `model` and `engine` name one; anything else is a fact of the model table: `thinking_bound
+//! true`. The models of the three dialects are made to count alike, so that they cut alike.
+
+use longhaul_engine::models::{self, Model};
+use longhaul_engine::plan::{Keep, Trigger, Wish};
+use longhaul_engine::policy::{Config, Policy};
+use longhaul_engine::redact::SessionKey;
+use longhaul_engine::{Dialect, Tokens};
+use serde_json::{Map, Value, json};
+
+/// Under which circumstances a round is compacted.
+pub struct Setting {
+    pub policy: Policy,
+    pub wish: Wish,
+    pub model: String,
+}
+
+pub fn setting(dialect: Dialect, lines: &[&str]) -> Setting {
+    let mut config = Config::default();
+    let keep = Keep::Nothing;
+    let mut wish =
+        Wish { trigger: Trigger::Manual, force: false, to_tokens: None, focus: None, keep, session: None };
+    let mut name = match dialect {
+        Dialect::Chat | Dialect::Responses => "gpt-5".to_owned(),
+        Dialect::Messages => "claude-sonnet-4-5".to_owned(),
+    };
+    let mut facts = Map::new();
+    for (key, value) in
+        [("tokenizer", json!("o200k_base")), ("factor", json!(1.0)), ("input_limit", Value::Null)]
+    {
+        facts.insert(key.into(), value);
+    }
+    facts.insert("window".into(), json!(40_000));
+    for item in lines.iter().flat_map(|line| line.split(',')).map(str::trim).filter(|item| !item.is_empty()) {
+        let (key, value) = item.split_once(' ').unwrap_or((item, ""));
+        let number = || value.parse::<usize>().unwrap_or_else(|e| panic!("{item}: {e}"));
+        let share = || value.parse::<f64>().unwrap_or_else(|e| panic!("{item}: {e}"));
+        match key {
+            "threshold" => config.compression.threshold = share(),
+            "ratio" => config.compression.target_ratio = share(),
+            "first" => config.compression.protect_first_n = number(),
+            "last" => config.compression.protect_last_n = number(),
+            "to" => wish.to_tokens = Some(Tokens(number() as u64)),
+            "force" => wish.force = true,
+            "keep" => wish.keep = Keep::Originals(SessionKey::new([7; 32])),
+            "model" => value.clone_into(&mut name),
+            "focus" => wish.focus = Some(value.to_owned()),
+            "engine" => value.clone_into(&mut config.context.engine),
+            fact => {
+                let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+                facts.insert(fact.into(), value);
+            }
+        }
+    }
+    let model: Model = models::find(&name).with(&facts).unwrap_or_else(|e| panic!("{lines:?}: {e:?}"));
+    let policy = Policy::new(&config, &model).unwrap_or_else(|e| panic!("{lines:?}: {e:?}")).0;
+    Setting { policy, wish, model: name }
+}

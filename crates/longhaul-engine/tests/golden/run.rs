@@ -1,0 +1,265 @@
+//! Runs a case: writes its session in each dialect, compacts it round by round, and looks at what comes out.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use longhaul_engine::check::{Severity, check, compare};
+use longhaul_engine::known::Known;
+use longhaul_engine::ledger::Ledger;
+use longhaul_engine::plan::{self, Plan, Report};
+use longhaul_engine::{Dialect, wire};
+
+use crate::case::{Case, Client, Golden};
+use crate::holds::Held;
+use crate::notation::Session;
+use crate::policy::{Setting, setting};
+use crate::render::View;
+use crate::write;
+
+/// What running a case gave.
+pub struct Made {
+    pub failures: Vec<String>,
+    /// For each round.
+    pub goldens: Vec<Vec<Golden>>,
+}
+
+pub fn run(case: &Case) -> Made {
+    let mut all = Session::default();
+    let mut ends = Vec::new();
+    for round in &case.rounds {
+        all.extend(round.lines.iter().map(String::as_str));
+        ends.push(all.units.len());
+    }
+    let mut failures = Vec::new();
+    let mut rendered: Vec<Vec<(Dialect, Rendered)>> = case.rounds.iter().map(|_| Vec::new()).collect();
+    let named = case.dialects();
+    let dialects = if named.is_empty() { Dialect::ALL.to_vec() } else { named };
+    for dialect in dialects {
+        let mut body = String::new();
+        let mut ledger = Ledger::default();
+        let mut first = 0;
+        for (at, round) in case.rounds.iter().enumerate() {
+            let setting = setting(dialect, &[case.policy(), round.policy()]);
+            let so_far = Session { units: all.units[..ends[at]].to_vec(), ..all.clone() };
+            let original = write::body(dialect, &setting.model, &so_far, &all);
+            let previous = std::mem::take(&mut body);
+            body = match case.client() {
+                _ if at == 0 => original.clone(),
+                Client::SendsTheResult => {
+                    write::grown(dialect, &previous, &all.units[first..ends[at]], first)
+                }
+                Client::SendsTheOriginal => original.clone(),
+            };
+            first = ends[at];
+            failures.extend(unexpected(case, dialect, &setting, &original));
+            let round = Run {
+                dialect,
+                setting: &setting,
+                original: &original,
+                body: &body,
+                ledger: &ledger,
+                case,
+                holds: &round.holds,
+            };
+            let (output, later, lines, mut wrong) = round.finish(so_far.units.len());
+            if at > 0 && case.client() == Client::SendsTheOriginal && later.epoch == ledger.epoch {
+                wrong.extend(not_extended(dialect, &previous, &output));
+            }
+            let place = if case.rounds.len() > 1 {
+                format!("{dialect}, round {}", at + 1)
+            } else {
+                dialect.to_string()
+            };
+            failures.extend(wrong.into_iter().map(|wrong| format!("{place}: {wrong}")));
+            rendered[at].push((dialect, lines));
+            body = output;
+            ledger = match case.client() {
+                Client::SendsTheResult => Ledger::default(),
+                Client::SendsTheOriginal => later,
+            };
+        }
+    }
+    Made { failures, goldens: rendered.into_iter().map(grouped).collect() }
+}
+
+/// What is wrong with an input, beyond what its case says.
+fn unexpected(case: &Case, dialect: Dialect, setting: &Setting, body: &str) -> Vec<String> {
+    let target = setting.policy.model.target(dialect);
+    let errors = check(body, dialect, &target).into_iter().filter(|v| v.severity == Severity::Error);
+    let unexpected = errors.filter(|v| !case.breaks().any(|rule| rule == v.rule));
+    unexpected.map(|v| format!("{dialect}: the input breaks {} at {}: {}", v.rule, v.at, v.message)).collect()
+}
+
+/// How an output does not go on from the one before, which it must do block for block until the next compaction.
+fn not_extended(dialect: Dialect, previous: &str, output: &str) -> Option<String> {
+    let sketch = |body: &str| crate::support::sketch(&wire::parse(dialect, body).unwrap().0);
+    let (previous, now) = (sketch(previous), sketch(output));
+    if now.starts_with(&previous) {
+        return None;
+    }
+    let at = previous.iter().zip(&now).position(|(a, b)| a != b);
+    let was = at.map_or("less than before", |at| &previous[at]);
+    Some(format!("no compaction, and yet it does not go on from what was sent before: {was}"))
+}
+
+/// What a round looks like.
+struct Rendered {
+    after: String,
+    report: String,
+}
+
+/// The same lines once, under the dialects that have them; without names where all have.
+fn grouped(round: Vec<(Dialect, Rendered)>) -> Vec<Golden> {
+    let count = round.len();
+    let mut goldens: Vec<Golden> = Vec::new();
+    for name in ["after", "report"] {
+        for (dialect, rendered) in &round {
+            let text = if name == "after" { &rendered.after } else { &rendered.report };
+            let lines: Vec<String> = text.lines().map(|line| line.trim_end().to_owned()).collect();
+            let same = goldens.iter_mut().find(|golden| golden.name == name && golden.lines == lines);
+            match same {
+                Some(golden) => golden.dialects.push(*dialect),
+                None => goldens.push(Golden { name, dialects: vec![*dialect], lines }),
+            }
+        }
+    }
+    for golden in goldens.iter_mut().filter(|golden| golden.dialects.len() == count) {
+        golden.dialects.clear();
+    }
+    goldens
+}
+
+/// One compaction.
+struct Run<'r> {
+    dialect: Dialect,
+    setting: &'r Setting,
+    /// The session as nobody compacted it.
+    original: &'r str,
+    body: &'r str,
+    /// What was decided in the rounds before.
+    ledger: &'r Ledger,
+    case: &'r Case,
+    holds: &'r [String],
+}
+
+impl Run<'_> {
+    /// The body that comes out, with what was decided; how it looks, what is wrong with it.
+    fn finish(&self, units: usize) -> (String, Ledger, Rendered, Vec<String>) {
+        let mut wrong = Vec::new();
+        let (output, ledger, report) = self.compact(self.body, self.ledger, &mut Known::default());
+        let (original, _) = wire::parse(self.dialect, self.original).unwrap();
+        if original.units.len() != units {
+            let sketch = crate::support::sketch(&original).join("\n");
+            let wrong = format!(
+                "{units} units are written and {} are read; a reply goes on in the call behind it\n{sketch}",
+                original.units.len()
+            );
+            return (output, ledger, Rendered { after: String::new(), report: String::new() }, vec![wrong]);
+        }
+        let (after, _) = wire::parse(self.dialect, &output).unwrap();
+        let view = View::new(&original, &after);
+        self.judge(&output, &report, &mut wrong);
+        let flags = view.changed_flags().into_iter();
+        wrong.extend(flags.map(|number| format!("whether {number} failed is said otherwise")));
+        let counter = self.setting.policy.model.counter();
+        let held = Held {
+            dialect: self.dialect,
+            view: &view,
+            output: &after,
+            report: &report,
+            count: &|text| counter.count(text),
+        };
+        for line in self.holds.iter().filter(|line| !line.trim().is_empty()) {
+            wrong.extend(held.refutes(line).map(|why| format!("`{}` does not hold: {why}", line.trim())));
+        }
+        let after = if report.changed { view.lines() } else { "the same\n".to_owned() };
+        let rendered = Rendered { after, report: said(&report) };
+        (output, ledger, rendered, wrong)
+    }
+
+    fn compact(&self, body: &str, ledger: &Ledger, known: &mut Known) -> (String, Ledger, Report) {
+        let Setting { policy, wish, .. } = self.setting;
+        let (transcript, _) = wire::parse(self.dialect, body).unwrap();
+        let plan = match policy.engine.as_str() {
+            "compressor" => plan::compressor(policy, wish, ledger, known, &transcript),
+            "sacred-zone" => plan::sacred_zone(policy, wish, known, &transcript),
+            other => panic!("no engine {other}"),
+        };
+        match plan.unwrap() {
+            Plan::Leave(report) => (body.to_owned(), ledger.clone(), report),
+            Plan::Ready(outcome) => {
+                assert_eq!(outcome.rewrite.apply(body), outcome.body);
+                assert_eq!(
+                    outcome.rewrite.inverse(body).apply(&outcome.body),
+                    body,
+                    "undo gives back the bytes"
+                );
+                (outcome.body, outcome.ledger, outcome.report)
+            }
+        }
+    }
+
+    /// What must hold whatever the case is about.
+    fn judge(&self, output: &str, report: &Report, wrong: &mut Vec<String>) {
+        let target = self.setting.policy.model.target(self.dialect);
+        let broken = |body: &str| {
+            let found = check(body, self.dialect, &target).into_iter();
+            found.map(|v| (v.rule, v.severity, v.message)).collect::<Vec<_>>()
+        };
+        let before: BTreeSet<_> =
+            broken(self.body).into_iter().map(|(rule, severity, _)| (rule, severity)).collect();
+        let new =
+            broken(output).into_iter().filter(|(rule, severity, _)| !before.contains(&(rule, *severity)));
+        wrong.extend(new.map(|(rule, _, message)| format!("breaks {rule}: {message}")));
+        let compared = compare(self.body, output, self.dialect, &target).into_iter();
+        let may = |rule: &str| self.case.may_break().any(|allowed| allowed == rule);
+        let errors = compared.filter(|v| v.severity == Severity::Error && !may(v.rule));
+        wrong.extend(errors.map(|v| format!("breaks {} at {}: {}", v.rule, v.at, v.message)));
+        if report.tokens.after > report.tokens.before {
+            wrong.push(format!("grew: {} → {} tokens", report.tokens.before, report.tokens.after));
+        }
+        let mut known = Known::default();
+        for _ in 0..2 {
+            if self.compact(self.body, self.ledger, &mut known).0 != output {
+                wrong.push("another run gives other bytes".to_owned());
+            }
+        }
+        let (again, _, report) = self.compact(output, &Ledger::default(), &mut known);
+        if again != output {
+            wrong.push(format!("compacted again, it changes: {}", report.reason));
+        }
+    }
+}
+
+/// The report in one line, and a line for each note; numbers of tokens would be other ones in each dialect.
+fn said(report: &Report) -> String {
+    if !report.changed {
+        return format!("left · {}\n", words_only(&report.reason));
+    }
+    let mut line = "smaller".to_owned();
+    let units = report.units;
+    for (count, what) in
+        [(units.summarized, "folded"), (units.digested, "digested"), (units.dropped, "dropped")]
+    {
+        if count > 0 {
+            let _ = write!(line, " · {count} {what}");
+        }
+    }
+    let notes = report.notes.iter().map(|note| format!("note: {}\n", words_only(note)));
+    line + "\n" + &notes.collect::<String>()
+}
+
+/// The text with every number as `N`.
+fn words_only(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        out.push_str(&rest[..at]);
+        out.push('N');
+        let number = rest[at..].trim_start_matches(|c: char| c.is_ascii_digit() || c == ',' || c == '.');
+        // A comma or a full stop behind the last digit is not the number's.
+        let end = rest.len() - number.len();
+        rest = &rest[rest[..end].trim_end_matches([',', '.']).len()..];
+    }
+    out + rest
+}
