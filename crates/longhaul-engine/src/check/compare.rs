@@ -340,7 +340,9 @@ impl<'p, 'v> Matching<'p, 'v> {
             self.claimed.extend(&originals[0].pieces);
             return;
         }
-        if piece.kind == Kind::Prose && self.summary.is_none() && !self.edits(piece, originals) {
+        // A checkpoint quotes what it replaces, and is no edit of it.
+        let is_new = || piece.text.starts_with(CHECKPOINT_OPENING) || !self.edits(piece, originals);
+        if piece.kind == Kind::Prose && self.summary.is_none() && is_new() {
             self.summary = Some(p);
             return;
         }

@@ -40,6 +40,8 @@ const SHARES: Shares = Shares { tail: 0.50, first: 0.2, in_place: 0.05, sections
 const PRUNED_IS_ENOUGH: f64 = 0.6;
 /// How often the budget for lines is corrected by what came out.
 const ATTEMPTS: usize = 5;
+/// What is too large by a token is cut by this many more, for lines are longer than that.
+const LEAST_CUT: f64 = 12.0;
 /// A result of this share of the size asked for is full.
 const FULL: f64 = 0.975;
 
@@ -86,7 +88,7 @@ pub(super) fn fit(
         if got <= most && (got >= FULL * most || exhausted) {
             break;
         }
-        lines += (most - got) * if got > most { 1.05 } else { 0.97 };
+        lines += if got > most { (most - got) * 1.05 - LEAST_CUT } else { (most - got) * 0.97 };
         if lines < 0.0 && got > most {
             break;
         }
