@@ -201,6 +201,17 @@ impl<'d> Fill<'d> {
         let mut musts: Vec<usize> =
             (0..self.pieces.len()).filter(|at| self.pieces[*at].piece.need == Need::Must).collect();
         musts.sort_by(|a, b| self.pieces[*b].piece.weight.total_cmp(&self.pieces[*a].piece.weight));
+        // A rule that is cut is another rule: they come first, and whole if the budget can hold them.
+        let is_rule =
+            |fill: &Self, at: usize| fill.pieces[at].piece.place == Place::List(Section::Constraints);
+        let rules: Vec<usize> = musts.iter().copied().filter(|at| is_rule(self, *at)).collect();
+        for at in rules {
+            let cost = self.cost(at);
+            if cost <= self.room() * 3 / 4 {
+                self.take(at, cost);
+            }
+        }
+        musts.retain(|at| !self.pieces[*at].taken);
         let room = self.room() * 3 / 4;
         let costs: Vec<u64> = musts.iter().map(|at| self.cost(*at)).collect();
         let cap = cap(&costs, room);

@@ -55,6 +55,11 @@ impl Bounds {
         Self { middle: head..tail.max(head), pinned: survey.must_stay(), checkpoint }
     }
 
+    /// Makes the tail no longer than that of others.
+    pub(super) fn end_with(&mut self, others: &Self) {
+        self.middle.end = self.middle.end.max(others.middle.end);
+    }
+
     /// The units of the middle that may change or go.
     pub(super) fn free(&self) -> impl Iterator<Item = usize> {
         self.middle.clone().filter(|unit| !self.pinned.contains(unit))

@@ -21,6 +21,7 @@ use super::report::{EvidenceReport, Trigger};
 use super::settle::{Settled, ends_in_bound_loop, unchanged};
 use super::survey::Survey;
 use super::{Outcome, Plan, Wish};
+use crate::check::check;
 use crate::checkpoint::audit;
 use crate::evidence::Evidence;
 use crate::known::Known;
@@ -116,6 +117,11 @@ fn compact(
         Some(wanted) => fit::fit(&mut work, settled, wanted)?,
         None => by_policy(&mut work, settled)?,
     };
+    if let Some(rule) = outcome.as_ref().and_then(|outcome| newly_broken(&outcome.body, &work)) {
+        let reason =
+            format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
+        return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
+    }
     if let Some(outcome) = &mut outcome {
         outcome.report.evidence = audited(&outcome.body, &work)?;
     }
@@ -127,6 +133,20 @@ fn compact(
         },
         Plan::Ready,
     ))
+}
+
+/// A rule that a rewritten body breaks and the original did not. No strange shape of a request is to end in a refusal: what
+/// nobody thought of is left alone. The original, which may be a hundred times larger, is judged only if there is need.
+fn newly_broken(body: &str, work: &Work<'_, '_, '_>) -> Option<&'static str> {
+    let transcript = work.survey.transcript;
+    let target = work.policy.model.target(transcript.dialect);
+    let after = check(body, transcript.dialect, &target);
+    if after.is_empty() {
+        return None;
+    }
+    let before: BTreeSet<&str> =
+        check(transcript.body, transcript.dialect, &target).iter().map(|violation| violation.rule).collect();
+    after.iter().map(|violation| violation.rule).find(|rule| !before.contains(rule))
 }
 
 /// How much of the evidence stands in a rewritten body.
@@ -208,7 +228,7 @@ fn by_policy(work: &mut Work<'_, '_, '_>, settled: Settled<'_>) -> Result<Option
         }
         return settled.outcome(work.known, &draft);
     }
-    fit::fit(work, settled, too_large)
+    fit::fit_window(work, settled, too_large)
 }
 
 /// What a compaction between these bounds comes to: pruned if that is enough, else folded.

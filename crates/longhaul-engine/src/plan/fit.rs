@@ -19,7 +19,7 @@ use super::survey::Survey;
 use crate::checkpoint::Quote;
 use crate::digest::{self, Focus, Source};
 use crate::passes::{BlockAt, NewText};
-use crate::transcript::{Block, Status, UnitKind};
+use crate::transcript::Block;
 use crate::{Refused, Tokens};
 
 /// Shares of the room between the floor and the size asked for.
@@ -38,6 +38,8 @@ const SHARES: Shares = Shares { tail: 0.50, first: 0.2, in_place: 0.05, sections
 /// Where pruning leaves no more than this share of the size asked for, nothing is folded; where it leaves more, digests of
 /// everything would take the place of what is worth more.
 const PRUNED_IS_ENOUGH: f64 = 0.6;
+/// Sections get up to this share of a small room, for the rules and open tasks that must not be lost.
+const LEAST_SECTIONS: f64 = 0.4;
 /// How often the budget for lines is corrected by what came out.
 const ATTEMPTS: usize = 5;
 /// What is too large by a token is cut by this many more, for lines are longer than that.
@@ -62,20 +64,42 @@ pub(super) fn fit(
     settled: Settled<'_>,
     wanted: Tokens,
 ) -> Result<Option<Outcome>, Refused> {
+    fit_to(work, settled, wanted, &SHARES)
+}
+
+/// Compacts to what a window holds, where the policy's own budgets come to more. Nothing is left that these budgets would fold,
+/// so that a second compaction finds nothing to do.
+pub(super) fn fit_window(
+    work: &mut Work<'_, '_, '_>,
+    settled: Settled<'_>,
+    window: Tokens,
+) -> Result<Option<Outcome>, Refused> {
+    fit_to(work, settled, window, &Shares { in_place: 0.0, ..SHARES })
+}
+
+fn fit_to(
+    work: &mut Work<'_, '_, '_>,
+    settled: Settled<'_>,
+    wanted: Tokens,
+    shares: &Shares,
+) -> Result<Option<Outcome>, Refused> {
     let survey = work.survey;
     let pool = Pool::new(work.known, survey, Tokens(wanted.number() * LOOKED_THROUGH));
     let room = wanted.number().saturating_sub(floor(survey).number()) as f64;
     let of_room = |share: f64| Tokens((room * share) as u64);
-    let bounds = Bounds::by_tokens(survey, of_room(SHARES.tail), of_room(SHARES.first));
+    let mut bounds = Bounds::by_tokens(survey, of_room(shares.tail), of_room(shares.first));
+    if work.wish.to_tokens.is_none() {
+        bounds.end_with(&Bounds::by_policy(work.policy, survey));
+    }
     let mut draft = Draft::new(survey, &work.wish.keep);
-    // Somebody who asks for a size below the floor asks for an answered last step to be shortened: nothing else is left.
-    let asked = work.wish.to_tokens.is_some() && room <= 0.0;
-    let last = survey.units.len().checked_sub(1).filter(|last| asked && is_answered(survey, *last));
-    prune(work, &mut draft, &|unit| bounds.may_shrink(unit) || Some(unit) == last);
-    let roomy = draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH;
-    let gone = if roomy { BTreeSet::new() } else { to_fold(&draft, &bounds, room) };
+    prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
+    let in_reach = shares.in_place > 0.0;
+    let roomy = in_reach && draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH;
+    let gone = if roomy { BTreeSet::new() } else { to_fold(&draft, &bounds, room * shares.in_place) };
     gone.iter().for_each(|unit| draft.take_out(*unit));
-    let sections = of_room(SHARES.sections).max(checkpoints::smallest(survey));
+    // Rules and open tasks need room of their own, however small the whole is.
+    let least = Tokens(work.policy.checkpoint.least as u64 / 2).min(of_room(LEAST_SECTIONS));
+    let sections = of_room(shares.sections).max(least) + checkpoints::smallest(survey);
     let mut fitting = Fitting { work, pool: &pool, gone, wanted, sections, best: None };
     let used = draft.total + if fitting.gone.is_empty() { Tokens::ZERO } else { sections };
     let mut lines = (wanted - used).number() as f64;
@@ -90,16 +114,18 @@ pub(super) fn fit(
         }
         lines += if got > most { (most - got) * 1.05 - LEAST_CUT } else { (most - got) * 0.97 };
         if lines < 0.0 && got > most {
-            break;
+            // No line is left to give up, so the sections must.
+            fitting.sections = fitting.sections - Tokens(lines.abs() as u64 + 1);
+            lines = 0.0;
         }
     }
     Ok(fitting.best)
 }
 
 /// The oldest units that may go, as many as needed: what stays in place digested may take its share and no more.
-fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, room: f64) -> BTreeSet<usize> {
+fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, in_place: f64) -> BTreeSet<usize> {
     let mut gone: BTreeSet<usize> = bounds.checkpoint.into_iter().collect();
-    let mut in_place = (room * SHARES.in_place) as u64;
+    let mut in_place = in_place as u64;
     let mut full = false;
     let free: Vec<usize> = bounds.free().collect();
     for unit in free.into_iter().rev() {
@@ -112,14 +138,6 @@ fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, room: f64) -> BTreeSet<us
         }
     }
     gone
-}
-
-/// Whether every call of a step has its results.
-fn is_answered(survey: &Survey<'_, '_>, unit: usize) -> bool {
-    match &survey.transcript.units[unit].kind {
-        UnitKind::Step { exchanges, .. } => exchanges.iter().all(|exchange| exchange.status != Status::Open),
-        _ => false,
-    }
 }
 
 struct Fitting<'f, 'w, 't, 'b> {

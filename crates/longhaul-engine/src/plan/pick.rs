@@ -23,6 +23,8 @@ use crate::values::{Key, Line, Lines};
 /// came up again, and one in a hundred of the latter (`bench/compress/README.md`).
 const USED: f64 = 10.0;
 const SHOWN: f64 = 0.5;
+/// What is one line in all says what its heading, or the list of actions, says already.
+const SHORT: f64 = 0.15;
 /// Lines shorter than this say nothing by themselves.
 const TELLING_LINE: usize = 24;
 /// How fast values and lines lose their worth with age.
@@ -148,7 +150,8 @@ impl Pool {
                 let lines = survey.lines(known, content);
                 let tokens = survey.meter.block(known, content).number() as f64;
                 pool.note(&lines, age, content.kind == BlockKind::Call);
-                let line = line_worth(&of.kind, content.kind, block);
+                let line =
+                    line_worth(&of.kind, content.kind, block) * if lines.len() == 1 { SHORT } else { 1.0 };
                 let tokens_a_byte = tokens / text.at.len().max(1) as f64;
                 pool.sources.push(Source {
                     at: BlockAt { unit, block },
