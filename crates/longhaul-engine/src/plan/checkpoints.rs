@@ -73,7 +73,8 @@ const QUOTED: f64 = 0.35;
 
 /// The checkpoint of what goes within a budget: sections first, then lines by worth.
 pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget: Tokens) -> Folding {
-    let lines = Tokens((budget.number() as f64 * QUOTED) as u64);
+    let needed = (smallest(work.survey) + work.rules(gone)).min(budget);
+    let lines = Tokens((budget.number() as f64 * QUOTED) as u64).min(budget - needed);
     let sections = budget - lines;
     let bare = Fold { gone, budget: sections, sections, quotes: Vec::new() }.write(work);
     let looked_through = Tokens(budget.number() * LOOKED_THROUGH);

@@ -170,6 +170,12 @@ pub(super) struct Work<'w, 't, 'b> {
 }
 
 impl<'w, 't, 'b> Work<'w, 't, 'b> {
+    /// What the rules of these units cost, with a little for their list.
+    pub(super) fn rules(&self, gone: &BTreeSet<usize>) -> Tokens {
+        let rules = self.evidence.rules.iter().filter(|rule| gone.contains(&rule.unit));
+        rules.map(|rule| self.survey.meter.counter.count(&rule.text) + RULE_FRAMING).sum()
+    }
+
     /// The topic that was asked for.
     pub(super) fn topic(&self) -> Topic<'w> {
         let survey = self.survey;
@@ -181,6 +187,9 @@ impl<'w, 't, 'b> Work<'w, 't, 'b> {
         })
     }
 }
+
+/// What a rule adds to its words in a checkpoint: its mark, and its part of the heading.
+const RULE_FRAMING: Tokens = Tokens(10);
 
 /// Why a compaction is due, or why it is not.
 fn due(settled: &Settled<'_>, survey: &Survey<'_, '_>) -> Result<String, String> {
@@ -246,6 +255,9 @@ fn within_bounds<'s, 't, 'b, 'p>(
         let gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
         let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
         let budget = Tokens(work.policy.checkpoint.tokens(replaced.number() as usize) as u64);
+        // Rules are kept even where a checkpoint of a quarter of so little would have no room for them.
+        let budget = budget
+            .max((checkpoints::smallest(work.survey) + work.rules(&gone)).min(Tokens(replaced.number() / 2)));
         if budget >= checkpoints::smallest(work.survey) {
             draft = Draft::new(work.survey, &work.wish.keep);
             gone.iter().for_each(|unit| draft.take_out(*unit));
