@@ -20,7 +20,7 @@ use crate::transcript::{BlockKind, Form, UnitKind};
 use crate::values::{Key, Line, Lines};
 
 /// What a value counts that was used in a call, and one that was only shown. In recorded sessions, one in four of the former
-/// came up again, and one in a hundred of the latter (`bench/compress/README.md`).
+/// came up again, and one in a hundred of the latter (`bench/retention/README.md`).
 const USED: f64 = 10.0;
 const SHOWN: f64 = 0.5;
 /// What is one line in all says what its heading, or the list of actions, says already.
