@@ -3,17 +3,18 @@
 //! A line is a [`Line`] until it is written. Those of the checkpoint before come back as text and are read again only to fold
 //! them further, which happens to the oldest first when room is short. Counts are of actions, so that folding twice stays true.
 
+use super::targets::{NAMED, as_target, many, read_target, summed, what_is_left};
 use crate::action::{Action, Outcome, Verb};
 use crate::tokens::estimate;
 
-/// Names of files that a folded line still gives.
-const NAMED: usize = 4;
 /// The verb of tools of which nothing is known but the name.
 const OTHER: &str = "USE";
 /// The verb of a line that sums up several verbs.
 const SUM: &str = "DO";
 /// Between the tally of a repeated action and its last outcome.
 const LAST: &str = ", the last time ";
+/// How commands came out whose output does not tell.
+const NO_STATUS: &str = "no exit status shown";
 /// Characters of a target that a line shows.
 pub(super) const TARGET: usize = 120;
 
@@ -25,7 +26,8 @@ pub(super) struct Line {
     verb: String,
     /// What was acted on, each once, while all are known.
     targets: Vec<String>,
-    /// The folder that all targets are in, where they are no longer known one by one.
+    /// What is left of the targets where they are no longer known one by one: of files the folder that all are in, of others
+    /// the first, of a sum the verbs.
     under: Option<String>,
     tally: Tally,
     /// How the last one came out, in words.
@@ -180,14 +182,21 @@ impl Line {
                     (format!("{target} {count}×"), self.again())
                 }
             }
-            (_, Some(under)) if under.is_empty() => (format!("{count}×"), self.tally.words()),
-            (_, Some(verbs)) if self.verb == SUM => (format!("{count}× {verbs}"), self.tally.words()),
-            (_, Some(under)) => (format!("{count}× under {under}"), self.tally.words()),
-            (targets, None) => (many(&self.verb, targets), self.tally.words()),
+            (_, Some(verbs)) if self.verb == SUM => (format!("{count}× {verbs}"), self.all()),
+            (_, Some(under)) => (summed(&self.verb, count, under), self.all()),
+            (targets, None) => (many(&self.verb, targets), self.all()),
         };
-        let tools = if self.tools.is_empty() { "none".to_owned() } else { self.tools.join(", ") };
+        // What became of a request is no tool's doing.
+        let tools = self.tools.join(", ");
+        let tools = if tools.is_empty() { tools } else { format!(" [tool: {tools}]") };
         let target = if target.is_empty() { target } else { format!(" {}", target.trim_start()) };
-        format!("{}{target} — {outcome} [tool: {tools}]", self.verb)
+        format!("{}{target} — {outcome}{tools}", self.verb)
+    }
+
+    /// How several things came out.
+    fn all(&self) -> String {
+        let unknown = self.tally == Tally::of(Outcome::Unknown, self.tally.total());
+        if unknown && self.verb == verb(Verb::Run) { NO_STATUS.to_owned() } else { self.tally.words() }
     }
 
     /// How the same thing came out over and over.
@@ -202,7 +211,7 @@ impl Line {
         self.verb == next.verb
             && self.tools == next.tools
             && self.kept == next.kept
-            && !["FINISH", "CANCEL"].contains(&self.verb.as_str())
+            && !["FINISH", "ANSWER", "CANCEL"].contains(&self.verb.as_str())
             && (self.targets.len() == 1 && self.targets == next.targets
                 || same_way && (looking || fold == Fold::Alike))
     }
@@ -223,10 +232,13 @@ impl Line {
             return;
         }
         if self.under.is_some() || next.under.is_some() {
-            let folders = self.under.take().into_iter().chain(next.under);
+            // A folder is written as one, so that it is not taken for a file in the folder above.
+            let under = [self.under.take(), next.under]
+                .into_iter()
+                .flatten()
+                .map(|under| as_target(&self.verb, under));
             let targets = std::mem::take(&mut self.targets).into_iter().chain(next.targets);
-            let all: Vec<String> = folders.chain(targets).collect();
-            self.under = Some(common_folder(&all));
+            self.under = Some(what_is_left(&self.verb, &under.chain(targets).collect::<Vec<_>>()));
             return;
         }
         for target in next.targets {
@@ -249,7 +261,7 @@ impl Line {
     /// Gives up the single targets for the folder they share.
     fn forget_targets(&mut self) {
         if self.targets.len() > NAMED || self.under.is_some() {
-            self.under = Some(self.under.take().unwrap_or_else(|| common_folder(&self.targets)));
+            self.under = Some(self.under.take().unwrap_or_else(|| what_is_left(&self.verb, &self.targets)));
             self.targets.clear();
         }
     }
@@ -397,72 +409,6 @@ fn outcome_words(action: &Action, error: Option<&str>) -> String {
     let error = error.map(|error| clip_line(error, TARGET).replace(" — ", " - "));
     let error = error.filter(|error| !error.is_empty()).map_or(String::new(), |error| format!(": {error}"));
     outcome + &tests + &error
-}
-
-/// Several targets in a few words.
-fn many(verb: &str, targets: &[String]) -> String {
-    let noun = match verb {
-        "READ" | "WRITE" | "EDIT" => "files",
-        "RUN" => "commands",
-        "SEARCH" => "queries",
-        "LIST" => "folders",
-        "FETCH" | "BROWSE" => "pages",
-        "FINISH" | "CANCEL" | "BEGIN" => "requests",
-        _ => "targets",
-    };
-    let folder = if noun == "files" { common_folder(targets) } else { String::new() };
-    let start = if folder.is_empty() { 0 } else { folder.len() + 1 };
-    let names: Vec<&str> = targets.iter().map(|target| target.get(start..).unwrap_or(target)).collect();
-    let mut shown = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
-    if names.len() > NAMED {
-        shown.push_str(", …");
-    }
-    let under = if folder.is_empty() { String::new() } else { format!(" under {folder}") };
-    format!("{} {noun}{under} ({})", targets.len(), clip_line(&shown, TARGET))
-}
-
-/// The folder that holds all of these paths; empty where there is none.
-fn common_folder(paths: &[String]) -> String {
-    let folder = |path: &str| path.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.to_owned());
-    let mut paths = paths.iter();
-    let Some(first) = paths.next() else { return String::new() };
-    let mut common = folder(first);
-    for path in paths {
-        while !common.is_empty()
-            && !path.strip_prefix(common.as_str()).is_some_and(|rest| rest.starts_with('/'))
-        {
-            common = folder(&common);
-        }
-    }
-    common
-}
-
-/// How many actions a written target stands for, the target if it is one, the folder if it is many.
-fn read_target(target: &str) -> (u32, Vec<String>, Option<String>) {
-    let folder = |rest: &str| {
-        if rest.starts_with('(') {
-            return rest.to_owned();
-        }
-        let under = rest.split_once("under ").map_or("", |(_, under)| under);
-        under.split(" (").next().unwrap_or_default().to_owned()
-    };
-    let (first, rest) = target.split_once(' ').unwrap_or((target, ""));
-    if let Some(count) = first.strip_suffix('×').and_then(|count| count.parse().ok()) {
-        return (count, Vec::new(), Some(folder(rest)));
-    }
-    let nouns = ["files", "commands", "queries", "folders", "pages", "requests", "targets"];
-    if let (Ok(count), Some(noun)) = (first.parse(), rest.split(' ').next())
-        && nouns.contains(&noun)
-    {
-        return (count, Vec::new(), Some(folder(rest)));
-    }
-    match target.rsplit_once(' ') {
-        Some((target, times)) if times.ends_with('×') => {
-            let count = times.trim_end_matches('×').parse().unwrap_or(1);
-            (count, vec![target.to_owned()], None)
-        }
-        _ => (1, Some(target.to_owned()).filter(|target| !target.is_empty()).into_iter().collect(), None),
-    }
 }
 
 /// A text on one line, of at most so many characters.

@@ -9,7 +9,9 @@ use super::clip::clip;
 use super::fill::Draft;
 use super::{Checkpoint, Section};
 use crate::action::{Outcome, Touched, Verb};
-use crate::evidence::{Asker, Deed, Evidence, RequestState, Said, SaidIn, SaidKind, Uses};
+use crate::evidence::{
+    Ask, Asker, Deed, Evidence, Request, RequestState, Said, SaidIn, SaidKind, Sense, Uses,
+};
 use crate::redact::{Content, Redacted, Redactor};
 
 /// Something that could stand in a checkpoint.
@@ -156,6 +158,16 @@ impl<'d> Gather<'d> {
         }
     }
 
+    /// Carries what the user did not take back since.
+    pub(super) fn carry_what_stands(&mut self, section: Section) {
+        let stays: Vec<Redacted> = self.before.list(section).to_vec();
+        for item in
+            stays.iter().filter(|item| !self.is_taken_back(item.as_str(), section)).collect::<Vec<_>>()
+        {
+            self.add(section, item.as_str(), Need::Wanted, Uses::default());
+        }
+    }
+
     /// Whether anything was done since the checkpoint before.
     fn went_on(&self) -> bool {
         self.evidence.deeds.iter().any(|deed| self.folded(deed.unit))
@@ -211,7 +223,7 @@ impl<'d> Gather<'d> {
             self.add(Section::InProgress, &text, Need::Wanted, uses);
         }
         if !self.went_on() {
-            self.carry(Section::InProgress, Need::Wanted, |_| true);
+            self.carry_what_stands(Section::InProgress);
         }
         let waiting = evidence.deeds.iter().rfind(|deed| self.folded(deed.unit));
         if let Some(deed) = waiting.filter(|deed| deed.action.outcome == Outcome::Unanswered) {
@@ -221,7 +233,7 @@ impl<'d> Gather<'d> {
         let planned = of(&listed, SaidKind::Next);
         let announced = of(&told[done..], SaidKind::Next);
         if listed.is_empty() && announced.is_empty() && evidence.closings.is_empty() && done == 0 {
-            self.carry(Section::RemainingWork, Need::Wanted, |_| true);
+            self.carry_what_stands(Section::RemainingWork);
         }
         for (text, uses) in planned {
             self.add(Section::RemainingWork, &format!("On the task list, open: {text}"), Need::Wanted, uses);
@@ -264,7 +276,13 @@ impl<'d> Gather<'d> {
     }
 
     fn decisions(&mut self) {
-        self.carry(Section::KeyDecisions, Need::Wanted, |_| true);
+        let newer = self.evidence.decisions.iter().filter(|decision| self.folded(decision.unit));
+        let newer: Vec<Sense> = newer.map(|decision| Sense::of(&decision.text)).collect();
+        let is_said_again = |item: &str| {
+            let sense = Sense::of(item);
+            newer.iter().any(|newer| newer.is_like(&sense))
+        };
+        self.carry(Section::KeyDecisions, Need::Wanted, |item| !is_said_again(item));
         for decision in &self.evidence.decisions {
             if self.folded(decision.unit) {
                 let text = decision.text.trim();
@@ -278,7 +296,8 @@ impl<'d> Gather<'d> {
 
     fn questions(&mut self) {
         self.carry(Section::ResolvedQuestions, Need::Wanted, |_| true);
-        for question in &self.evidence.questions {
+        let evidence = self.evidence;
+        for question in &evidence.questions {
             if !self.folded(question.unit) {
                 continue;
             }
@@ -292,8 +311,16 @@ impl<'d> Gather<'d> {
                     let text = format!("Asked of the user, not answered yet: {text}");
                     self.add(Section::PendingUserAsks, &text, Need::Wanted, question.uses);
                 }
-                // It stands among the requests.
-                (None, Asker::User) => {}
+                (None, Asker::User) => {
+                    // One that is a request of its own stands among the requests.
+                    let is_beside =
+                        |request: &&Request| request.unit == question.unit && request.ask != Ask::Question;
+                    let asked = evidence.requests.iter().find(is_beside);
+                    if asked.is_some_and(|request| request.state == RequestState::Open) {
+                        let text = format!("Asked by the user, not answered yet: {text}");
+                        self.add(Section::PendingUserAsks, &text, Need::Wanted, question.uses);
+                    }
+                }
             }
         }
     }
@@ -324,6 +351,7 @@ impl<'d> Gather<'d> {
             }
             let (verb, outcome) = match request.state {
                 RequestState::Open => continue,
+                RequestState::Done if request.ask == Ask::Question => ("ANSWER", "answered"),
                 RequestState::Done => ("FINISH", "done"),
                 RequestState::Cancelled => ("CANCEL", "withdrawn by the user"),
             };
@@ -333,7 +361,11 @@ impl<'d> Gather<'d> {
         let errors: BTreeMap<usize, &str> =
             evidence.problems.iter().map(|problem| (problem.unit, first_line(&problem.text))).collect();
         // A list of tasks that was brought up to date is told by its newest state.
-        let told = |deed: &&Deed| deed.action.verb != Verb::Note || deed.action.target.is_some();
+        // A result that nobody asked for tells of no deed.
+        let told = |deed: &&Deed| {
+            let action = &deed.action;
+            action.target.is_some() || action.verb != Verb::Note && !action.tool.is_empty()
+        };
         for deed in evidence.deeds.iter().filter(|deed| self.folded(deed.unit)).filter(told) {
             let failed = deed.action.outcome == Outcome::Failed;
             let error = errors.get(&deed.unit).copied().filter(|_| failed);

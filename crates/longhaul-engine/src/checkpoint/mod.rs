@@ -20,6 +20,7 @@ mod marker;
 mod parse;
 mod quotes;
 mod render;
+mod targets;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use super::Section;
 use super::actions::Line;
 use super::clip::{clip, is_clipped_form_of};
 use super::gather::{Gather, Need, Place};
-use crate::evidence::{RequestState, Uses};
+use crate::evidence::{Ask, RequestState, Uses};
 use crate::redact::Redacted;
 
 /// Characters of a request whose full text stays in the transcript anyway.
@@ -82,14 +82,15 @@ impl Gather<'_> {
 
     /// Whether the user took back something of the checkpoint before: by naming it, or, where nothing newer was asked for,
     /// in so many words.
-    fn is_taken_back(&self, item: &str, section: Section) -> bool {
+    pub(super) fn is_taken_back(&self, item: &str, section: Section) -> bool {
         let newer = self.evidence.requests.first().map_or(usize::MAX, |request| request.unit);
+        let rules = self.before.list(Section::Constraints);
         self.evidence.reversals.iter().filter(|reversal| reversal.cancels.is_none()).any(|reversal| {
             let about = telling(&reversal.text);
-            let of_item = telling(item);
-            let hits = about.iter().filter(|word| of_item.contains(word)).count();
+            // Who takes back a rule does not take back the request that it was said with.
+            let is_rule = || rules.iter().any(|rule| names(&about, rule.as_str()));
             let bare = about.is_empty() && section == Section::ActiveTask && reversal.unit <= newer;
-            bare || hits > 0 && hits * 2 >= about.len()
+            bare || names(&about, item) && (section == Section::Constraints || !is_rule())
         })
     }
 
@@ -115,11 +116,13 @@ impl Gather<'_> {
             Some(first) if self.folded(first.unit) => (first.text.trim().to_owned(), first.state, first.uses),
             _ => return,
         };
+        let wants_answer = self.evidence.requests.first().is_some_and(|first| first.ask == Ask::Question);
         match state {
             RequestState::Open if is_clipped_form_of(&first, task) => {
                 self.add(Section::Goal, SAME_AS_TASK, Need::Wanted, uses);
             }
             RequestState::Open => self.add(Section::Goal, &first, Need::Must, uses),
+            RequestState::Done if wants_answer => self.end_goal(&first, "answered", uses),
             RequestState::Done => self.end_goal(&first, "done", uses),
             RequestState::Cancelled => self.end_goal(&first, "withdrawn by the user", uses),
         }
@@ -157,6 +160,13 @@ impl Gather<'_> {
             }
         }
     }
+}
+
+/// Whether these words, or half of them, stand in an item.
+fn names(about: &[String], item: &str) -> bool {
+    let of_item = telling(item);
+    let hits = about.iter().filter(|word| of_item.contains(word)).count();
+    hits > 0 && hits * 2 >= about.len()
 }
 
 /// The words that say what a sentence is about, besides those that take things back.

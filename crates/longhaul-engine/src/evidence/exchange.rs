@@ -9,7 +9,7 @@ use crate::facts::{FactKind, Facts};
 use crate::lines::clip;
 use crate::transcript::{Block, BlockKind, Exchange};
 
-use super::names;
+use super::names::{self, is_unspaced};
 use super::phrases::TABLE;
 use super::state::{self, Sign};
 use super::todo::{self, Item};
@@ -153,17 +153,21 @@ fn errors(exchange: &Exchange<'_>) -> Vec<String> {
             let is_status = |line: &str| {
                 ["exit code", "exited with", "exit status"].iter().any(|status| line.contains(status))
             };
-            let says = |line: &&str| {
-                !line.starts_with(['<', '(', '['])
-                    && line.split_whitespace().nth(2).is_some()
-                    && !is_status(line)
-            };
+            let says =
+                |line: &&str| !line.starts_with(['<', '(', '[']) && is_telling(line) && !is_status(line);
             let last: Vec<&str> =
                 text.lines().rev().take(LAST_LINES).map(str::trim).filter(says).take(2).collect();
             last.into_iter().rev().for_each(&mut push);
         }
     }
     lines
+}
+
+/// Whether a line has enough in it to tell something: three words, or as much in a script that puts no spaces between them.
+fn is_telling(line: &str) -> bool {
+    const LETTERS: usize = 4;
+    line.split_whitespace().nth(2).is_some()
+        || line.chars().filter(|c| is_unspaced(*c)).nth(LETTERS).is_some()
 }
 
 /// What opens a stack trace says nothing of what is below.

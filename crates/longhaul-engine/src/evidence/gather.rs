@@ -7,16 +7,17 @@ use crate::action::{Outcome, Touch, Verb};
 use crate::transcript::UnitKind;
 
 use super::exchange::Did;
-use super::names::{self, Index};
+use super::names::{self, Index, Sense};
 use super::prompt::Spoken;
 use super::reading::{Reading, Readings};
-use super::reply::Told;
-use super::turns::Turns;
+use super::reply::{Made, Told};
+use super::turns::{self, Turns};
 use super::{
-    Decision, Deed, Evidence, FileFact, Problem, Said, SaidIn, SaidKind, Uses, problems, state, todo,
+    Decision, Deed, Evidence, FileFact, Problem, RequestState, Said, SaidIn, SaidKind, Uses, problems, state,
+    todo,
 };
 
-/// A decision that is among so many newest is not said again.
+/// A decision takes the place of one among so many newest that says the same.
 const RECENT: usize = 32;
 
 /// A deed is known by its first files.
@@ -43,11 +44,19 @@ enum Part {
 }
 
 impl Part {
+    /// The decision that it is.
+    fn made(&self) -> Option<&Made> {
+        match self {
+            Self::Decision(reading, at) => reading.told().map(|told| &told.decisions[*at]),
+            Self::Errors(_) | Self::Said(..) | Self::Task => None,
+        }
+    }
+
     /// What it names.
     fn names(&self) -> &[u64] {
         match self {
             Self::Errors(reading) => reading.did().map_or(&[], |did| &did.error_names),
-            Self::Decision(reading, at) => reading.told().map_or(&[], |told| &told.decisions[*at].names),
+            Self::Decision(..) => self.made().map_or(&[], |made| &made.names),
             Self::Said(reading, at) => reading.told().map_or(&[], |told| &told.said[*at].names),
             Self::Task => &[],
         }
@@ -69,6 +78,9 @@ impl Gathered {
         for reading in readings {
             self.note(reading);
         }
+        if matches!(kind, UnitKind::Checkpoint(_)) {
+            turns.checkpoint();
+        }
         if !matches!(kind, UnitKind::Step { .. }) {
             return;
         }
@@ -86,9 +98,7 @@ impl Gathered {
 
     fn told(&mut self, unit: usize, reading: &Arc<Reading>, told: &Told, ends_turn: bool) {
         for (at, made) in told.decisions.iter().enumerate() {
-            if self.evidence.decisions.iter().rev().take(RECENT).any(|other| other.text == made.text) {
-                continue;
-            }
+            self.drop_older(&made.sense);
             let (text, reason) = (made.text.clone(), made.reason.clone());
             self.evidence.decisions.push(Decision { unit, text, reason, uses: Uses::default() });
             self.decisions.push(Part::Decision(Arc::clone(reading), at));
@@ -101,6 +111,16 @@ impl Gathered {
             self.said.push(Part::Said(Arc::clone(reading), at));
         }
         self.tasks(unit, &told.todo);
+    }
+
+    /// What is said again is told once, in its newest words.
+    fn drop_older(&mut self, sense: &Sense) {
+        let recent = self.decisions.len().saturating_sub(RECENT);
+        let same = |part: &Part| part.made().is_some_and(|made| made.sense.is_like(sense));
+        if let Some(at) = self.decisions[recent..].iter().position(same) {
+            self.decisions.remove(recent + at);
+            self.evidence.decisions.remove(recent + at);
+        }
     }
 
     /// A list of tasks takes the place of the one before.
@@ -184,8 +204,38 @@ impl Gathered {
         files.sort_by_key(|file| file.touched.last().copied());
         let mut evidence = std::mem::take(&mut self.evidence);
         evidence = Evidence { requests, rules, once_only, reversals, closings, questions, ..evidence };
+        self.drop_called_off(&mut evidence);
         self.count_uses(&mut evidence, readings);
         evidence
+    }
+
+    /// What was announced for a request that was taken back, or names what a reversal names, is not going to be done.
+    fn drop_called_off(&mut self, evidence: &mut Evidence) {
+        let Evidence { requests, reversals, said, .. } = evidence;
+        let about: Vec<(usize, Vec<u64>)> =
+            reversals.iter().map(|reversal| (reversal.unit, turns::about(&reversal.text))).collect();
+        let is_for_cancelled = |unit: usize| {
+            let newest = requests.partition_point(|request| request.unit < unit).checked_sub(1);
+            newest.map(|at| &requests[at]).is_some_and(|request| {
+                request.state == RequestState::Cancelled && request.settled.is_some_and(|end| unit < end)
+            })
+        };
+        let is_named = |said: &Said| {
+            let words = names::telling(&said.text);
+            about.iter().filter(|(unit, _)| said.unit < *unit).any(|(_, about)| {
+                let hits = names::shared(about, &words);
+                hits > 0 && hits * 2 >= about.len()
+            })
+        };
+        let is_called_off = |said: &Said| {
+            matches!(said.kind, SaidKind::Next | SaidKind::Doing)
+                && (is_for_cancelled(said.unit) || is_named(said))
+        };
+        let stays: Vec<bool> = said.iter().map(|said| !is_called_off(said)).collect();
+        let mut keep = stays.iter();
+        said.retain(|_| keep.next().is_none_or(|stays| *stays));
+        let mut keep = stays.iter();
+        self.said.retain(|_| keep.next().is_none_or(|stays| *stays));
     }
 
     /// Counts how later units use what each item names.

@@ -33,6 +33,7 @@ use crate::transcript::{BlockKind, Transcript};
 use gather::Gathered;
 use turns::Turns;
 
+pub(crate) use names::Sense;
 pub use names::Uses;
 pub(crate) use reading::{Reader, Reading};
 pub use state::State;
@@ -92,6 +93,8 @@ pub enum Ask {
     Task,
     /// Something explained: its questions are among the questions, too.
     Question,
+    /// Both at once: an answer alone does not finish it.
+    Both,
 }
 
 /// What became of a request.

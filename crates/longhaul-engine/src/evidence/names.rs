@@ -46,8 +46,8 @@ pub(super) fn telling(text: &str) -> Vec<u64> {
     let mut found = Vec::new();
     for word in words(text) {
         let lower = word.to_lowercase();
-        if lower.chars().any(|c| c >= '\u{2E80}') {
-            let characters: Vec<char> = lower.chars().filter(|c| *c >= '\u{2E80}').collect();
+        if lower.chars().any(is_unspaced) {
+            let characters: Vec<char> = lower.chars().filter(|c| is_unspaced(*c)).collect();
             found.extend(characters.windows(2).map(|pair| xxh3_64(String::from_iter(pair).as_bytes())));
         } else if lower.chars().count() >= TELLING && !COMMON.contains(&lower.as_str()) {
             // Plural and singular are one word.
@@ -62,9 +62,37 @@ pub(super) fn telling(text: &str) -> Vec<u64> {
     found
 }
 
+/// Whether a character is of a script that puts no spaces between words.
+pub(super) fn is_unspaced(character: char) -> bool {
+    character >= '\u{2E80}'
+}
+
 /// How many hashes two sorted lists share.
 pub(super) fn shared(a: &[u64], b: &[u64]) -> usize {
     a.iter().filter(|hash| b.binary_search(hash).is_ok()).count()
+}
+
+/// What a sentence says, for telling whether another says the same in other words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sense {
+    opening: u64,
+    words: Vec<u64>,
+}
+
+/// Sentences that share so many first words are one sentence, said twice.
+const SAME_WORDS: usize = 8;
+
+impl Sense {
+    pub(crate) fn of(sentence: &str) -> Self {
+        let first = sentence.split_whitespace().take(SAME_WORDS).map(str::to_lowercase).collect::<Vec<_>>();
+        Self { opening: xxh3_64(first.join(" ").as_bytes()), words: telling(sentence) }
+    }
+
+    /// Whether both begin alike, or speak of nearly the same.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let most = self.words.len().max(other.words.len());
+        self.opening == other.opening || most > 2 && shared(&self.words, &other.words) * 4 >= most * 3
+    }
 }
 
 /// Words of requests that say nothing of what they are about.

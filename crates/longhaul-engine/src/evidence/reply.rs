@@ -3,7 +3,7 @@
 use crate::lines::clip;
 
 use super::SaidKind;
-use super::names;
+use super::names::{self, Sense};
 use super::phrases::{List, Marks, TABLE};
 use super::prose::{Place, Sentence, sentences};
 use super::todo::{self, Item};
@@ -65,6 +65,7 @@ pub(super) struct Made {
     pub(super) text: String,
     pub(super) reason: Option<String>,
     pub(super) names: Vec<u64>,
+    pub(super) sense: Sense,
 }
 
 /// What is said of the work.
@@ -97,7 +98,9 @@ impl Told {
         let last = sentences.last().zip(marks.last()).and_then(|(sentence, marks)| kind(*sentence, *marks));
         told.leaves = told.leaves.max(match text.trim_end() {
             "" => Leaves::Silent,
-            text if text.ends_with(':') || last == Some(SaidKind::Doing) => Leaves::Announcing,
+            text if text.ends_with(':') || matches!(last, Some(SaidKind::Doing | SaidKind::Next)) => {
+                Leaves::Announcing
+            }
             _ => Leaves::Speaking,
         });
         told
@@ -141,9 +144,11 @@ impl Told {
             return;
         }
         let chooses = marks.has(List::Choice)
+            && !marks.begins(List::Hedge)
             && (marks.begins(List::Choice) && !marks.begins(List::Doing) || marks.has(List::Reason));
         let finds = marks.has(List::Finding)
             && !marks.has(List::NotFinding)
+            && !marks.has(List::Hedge)
             && sentence.text.split_whitespace().nth(FINDING_WORDS).is_some();
         if !(chooses || finds)
             || marks.has(List::Offer)
@@ -156,7 +161,7 @@ impl Told {
         let reason = reason.map(|at| sentence.text[at.end..].trim().trim_end_matches(['.', '!']).to_owned());
         let reason = reason.filter(|reason| !reason.is_empty());
         let text = sentence.on_one_line().into_owned();
-        self.decisions.push(Made { names: names::names(&text), text, reason });
+        self.decisions.push(Made { names: names::names(&text), sense: Sense::of(&text), text, reason });
     }
 
     /// Reads what one of the last sentences asks for.

@@ -1,5 +1,7 @@
 //! Where the work stands: folder, branch, tests, what runs in the background, the surroundings; the newest sign wins.
 
+use std::borrow::Cow;
+
 use crate::action::{Action, Outcome, TestCounts, Verb};
 use crate::lines::clip;
 use crate::transcript::{Block, BlockKind, Exchange};
@@ -120,30 +122,92 @@ pub(super) fn signs(exchange: &Exchange<'_>, action: &Action) -> Vec<Sign> {
 }
 
 fn of_command(command: &str, in_background: bool, signs: &mut Vec<Sign>) {
-    let mut rest = command;
-    while let Some((part, after)) = next_part(rest) {
-        of_part(part, command, signs);
-        rest = after;
+    let script = without_documents(command);
+    let start = || Sign::Starts(clip(command.trim_end(), 200).to_owned());
+    let mut own = Vec::new();
+    let mut is_detached = in_background;
+    for (part, separator) in parts(&script) {
+        // What it waits for is over when it is.
+        if part == "wait" || part.starts_with("wait ") {
+            own.retain(|sign| !matches!(sign, Sign::Starts(_)));
+        }
+        of_part(part, &script, &mut own);
+        let words: Vec<&str> = part.split_whitespace().take(4).collect();
+        is_detached |= match words.as_slice() {
+            ["nohup" | "setsid", ..]
+            | ["pm2" | "systemctl", "start", ..]
+            | ["sudo", "systemctl", "start", ..] => true,
+            ["docker" | "podman" | "docker-compose", ..] => {
+                part.contains(" up -d") || part.contains(" run -d")
+            }
+            _ => false,
+        };
+        if separator == "&" {
+            own.push(start());
+        }
     }
-    let trimmed = command.trim_end();
-    let ends_in_background = trimmed.ends_with('&') && !trimmed.ends_with("&&");
-    let started = [" up -d", "pm2 start", "docker run -d", "nohup ", "systemctl start"]
-        .iter()
-        .any(|word| command.contains(word));
-    let backgrounded = trimmed.contains(" & ") || trimmed.contains("& sleep") || trimmed.contains("&\n");
-    if in_background || ends_in_background || started || backgrounded {
-        signs.push(Sign::Starts(clip(trimmed, 200).to_owned()));
+    if is_detached && !own.iter().any(|sign| matches!(sign, Sign::Starts(_))) {
+        own.push(start());
     }
+    signs.append(&mut own);
 }
 
-/// The next simple command of a line, and what is behind it.
-fn next_part(command: &str) -> Option<(&str, &str)> {
-    let command = command.trim_start_matches([' ', ';', '&', '|', '\n']);
-    if command.is_empty() {
-        return None;
+/// A script without the documents that it feeds to its commands.
+fn without_documents(script: &str) -> Cow<'_, str> {
+    if !script.contains("<<") {
+        return script.into();
     }
-    let end = command.find(['\n', ';', '&', '|']).unwrap_or(command.len());
-    Some((command[..end].trim(), &command[end..]))
+    let mut kept = String::with_capacity(script.len());
+    let mut end: Option<&str> = None;
+    for line in script.split_inclusive('\n') {
+        match end {
+            Some(mark) if line.trim() == mark => end = None,
+            Some(_) => {}
+            None => {
+                kept.push_str(line);
+                let behind = line.split_once("<<").map(|(_, behind)| behind.trim_start_matches(['-', ' ']));
+                let mark =
+                    behind.and_then(|behind| behind.split([' ', ';', '|', '>', '&', ')', '\n']).next());
+                end = mark
+                    .map(|mark| mark.trim_matches(['\'', '"']))
+                    .filter(|mark| !mark.is_empty() && *mark != "<");
+            }
+        }
+    }
+    kept.into()
+}
+
+/// The simple commands of a script with the sign behind each: `;`, `&`, `&&`, a pipe, a line end. What is quoted separates
+/// nothing, nor does the `&` of a redirection.
+fn parts(script: &str) -> Vec<(&str, &str)> {
+    let mut parts = Vec::new();
+    let (mut from, mut quote) = (0, None);
+    let mut characters = script.char_indices().peekable();
+    let mut before = ' ';
+    while let Some((at, character)) = characters.next() {
+        let next = characters.peek().map_or(' ', |(_, next)| *next);
+        match (quote, character) {
+            (Some(open), _) if open == character => quote = None,
+            (None | Some('"'), '\\') => {
+                characters.next();
+            }
+            (None, '"' | '\'') => quote = Some(character),
+            (None, '&') if next == '>' || matches!(before, '>' | '<') => {}
+            (None, ';' | '&' | '|' | '\n') => {
+                let end = if next == character { at + 2 } else { at + 1 };
+                if end > at + 1 {
+                    characters.next();
+                }
+                parts.push((script[from..at].trim(), &script[at..end]));
+                from = end;
+            }
+            _ => {}
+        }
+        before = character;
+    }
+    parts.push((script[from..].trim(), ""));
+    parts.retain(|(part, _)| !part.is_empty());
+    parts
 }
 
 fn of_part(part: &str, command: &str, signs: &mut Vec<Sign>) {
@@ -194,7 +258,9 @@ fn variable_sign(assignment: &str) -> Option<Sign> {
 }
 
 fn of_output(command: &str, opening: &str, ending: &str, signs: &mut Vec<Sign>) {
-    let first = opening.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    // Some shells wrap what they show in tags.
+    let first = opening.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('<'));
+    let first = first.unwrap_or_default();
     let is_command = |words: &str| {
         command == words
             || command.ends_with(&format!("&& {words}"))
@@ -220,19 +286,7 @@ fn of_output(command: &str, opening: &str, ending: &str, signs: &mut Vec<Sign>) 
             branch.or_else(|| (shown && !first.contains(' ') && !first.is_empty()).then(|| first.to_owned()));
         signs.extend(branch.map(Sign::Branch));
     }
-    let asks_version = command.contains("--version")
-        || command.ends_with(" -v")
-        || command.ends_with(" -V")
-        || command.ends_with(" version");
-    if asks_version
-        && first.len() <= 80
-        && first.bytes().any(|byte| byte.is_ascii_digit())
-        && !first.is_empty()
-    {
-        let program = command.split_whitespace().find(|word| !word.contains('=')).unwrap_or_default();
-        let named = first.to_ascii_lowercase().contains(&program.to_ascii_lowercase()) || first.contains(' ');
-        signs.push(Sign::Environment(if named { first.to_owned() } else { format!("{program} {first}") }));
-    }
+    signs.extend(version(command, first).map(Sign::Environment));
     // Shells of some agents say after each command where they are.
     for mark in ["(Current directory: ", "[Current working directory: ", "Current working directory: "] {
         if let Some(at) = ending.rfind(mark) {
@@ -244,6 +298,25 @@ fn of_output(command: &str, opening: &str, ending: &str, signs: &mut Vec<Sign>) 
             break;
         }
     }
+}
+
+/// The version that a command shows, if it was asked for one before all else.
+fn version(command: &str, shown: &str) -> Option<String> {
+    let script = without_documents(command);
+    let prepares = |part: &str| ["cd ", "source ", ". ", "export "].iter().any(|word| part.starts_with(word));
+    let (asked, _) = parts(&script).into_iter().find(|(part, _)| !prepares(part))?;
+    let asks =
+        ["--version", "-v", "-V", "version"].iter().any(|flag| asked.split_whitespace().nth(1) == Some(flag));
+    let has_number = shown
+        .as_bytes()
+        .windows(3)
+        .any(|three| three[0].is_ascii_digit() && three[1] == b'.' && three[2].is_ascii_digit());
+    if !asks || !has_number || shown.len() > 80 {
+        return None;
+    }
+    let program = asked.split_whitespace().next().unwrap_or_default();
+    let is_named = shown.contains(' ') || shown.to_ascii_lowercase().contains(&program.to_ascii_lowercase());
+    Some(if is_named { shown.to_owned() } else { format!("{program} {shown}") })
 }
 
 /// The folder that a note of the program around the model names.

@@ -57,6 +57,7 @@ fn states(turns: &[Turn<'_>]) -> Vec<RequestState> {
 #[test]
 fn standing_rules_are_kept_word_for_word() {
     for rule in [
+        "Only trains, never planes.",
         "Always run the tests before you commit.",
         "Never push to main!",
         "From now on use tabs.",
@@ -553,4 +554,94 @@ fn what_is_known_changes_nothing() {
         let nowhere = format!("{:?}", Evidence::of(&mut Known::with_room(1), &transcript));
         assert_eq!((&warm, &cold), (&cold, &nowhere));
     }
+}
+
+#[test]
+fn an_answer_is_no_deed_and_prose_is_no_answer() {
+    let found = evidence(&[
+        User("Build the report. Which database does it read from?"),
+        Call("bash", run("cat settings.toml"), "database = \"reports_2026\""),
+        Assistant("It reads from reports_2026."),
+        User("Should the totals include taxes? Build on what Ana says."),
+        Saying("The river is wide.", "bash", run("sleep 1"), "leaf"),
+        User("Continue."),
+    ]);
+    let answers: Vec<_> = found.questions.iter().map(|question| question.answer.as_deref()).collect();
+    assert_eq!(answers, [Some("It reads from reports_2026."), None]);
+    let requests: Vec<_> = found.requests.iter().map(|request| (request.ask, request.state)).collect();
+    assert_eq!(requests, [(Ask::Both, RequestState::Open), (Ask::Both, RequestState::Open)]);
+    assert!(found.closings.is_empty());
+}
+
+#[test]
+fn a_question_between_steps_does_not_end_the_task() {
+    let turns = |answer| {
+        [User("Add a cart."), Call("bash", run("ls"), "a"), User("How far are you?"), Assistant(answer)]
+    };
+    assert_eq!(states(&turns("Half of it stands.")), [RequestState::Open, RequestState::Done]);
+    assert_eq!(states(&turns("Done: I added the cart.")), [RequestState::Done; 2]);
+}
+
+#[test]
+fn what_was_announced_for_what_is_called_off_is_gone() {
+    let said = |reversal| {
+        let turns = [
+            User("Add a settings page with a dark mode."),
+            Saying("Next I will add the dark mode.", "bash", run("ls"), "a"),
+            User(reversal),
+            Saying("Next I will add the font size.", "bash", run("ls"), "a"),
+        ];
+        evidence(&turns).said.into_iter().map(|said| said.text).collect::<Vec<_>>()
+    };
+    let (dark, font) = ("Next I will add the dark mode.", "Next I will add the font size.");
+    assert_eq!(said("Never mind the dark mode. Make the font size adjustable."), [font]);
+    assert_eq!(said("Make the font size adjustable, too."), [dark, font]);
+}
+
+#[test]
+fn guesses_are_no_findings_and_what_is_said_again_is_told_once() {
+    let found = evidence(&[
+        User("Why is it slow?"),
+        Saying("Maybe the issue is in the cache that is shared by all of them.", "bash", run("ls"), "a"),
+        Saying("The problem is that the lock is held while a file is read.", "bash", run("ls"), "a"),
+        Assistant("The problem is that the lock is held while a file is read from disk."),
+    ]);
+    let shown: Vec<_> = found.decisions.iter().map(|decision| decision.text.as_str()).collect();
+    assert_eq!(shown, ["The problem is that the lock is held while a file is read from disk."]);
+}
+
+#[test]
+fn only_what_goes_on_behind_the_shell_is_running() {
+    let running = |command| {
+        let found = evidence(&[User("Start it."), Call("bash", run(command), "<returncode>0</returncode>")]);
+        (found.state.processes.len(), found.state.environment)
+    };
+    for command in [
+        "git commit -m 'search & replace'",
+        "grep \"a & b\" notes.txt",
+        "make && sleep 2",
+        "make > log 2>&1",
+        "make &> log",
+        "cat > a.py <<'EOF'\nx = a & b\nEOF",
+        "server & sleep 1; kill $!",
+        "a & b & wait",
+        "cd /src && python --version",
+    ] {
+        assert_eq!(running(command), (0, vec![]), "{command}");
+    }
+    for command in [
+        "npm run dev &",
+        "server 2>&1 & sleep 2; curl localhost",
+        "nohup server > log",
+        "docker compose up -d",
+    ] {
+        assert_eq!(running(command).0, 1, "{command}");
+    }
+}
+
+#[test]
+fn an_error_without_spaces_is_an_error() {
+    let failed = "失败：无法连接到数据库「订单库」\nexit code: 1";
+    let found = evidence(&[User("跑测试。"), Call("bash", run("pytest"), failed)]);
+    assert_eq!(found.problems[0].text, "失败：无法连接到数据库「订单库」");
 }

@@ -3,6 +3,7 @@
 //! A request is pending until a turn ends in a report; the report closes all that is pending, unless the user says at once
 //! that it is not so. Taking it back cancels it. What is still pending at the end is open.
 
+use crate::action::Touched;
 use crate::lines::clip;
 
 use super::exchange::{Did, Ending};
@@ -32,10 +33,19 @@ enum Turn {
     Idle,
     /// It goes on, or was broken off.
     Working,
-    /// It ended in a report, in this unit, perhaps with an offer.
-    Reported { unit: usize, offer: Option<String> },
+    /// It ended with words, in this unit, perhaps with an offer.
+    Reported { unit: usize, offer: Option<String>, word: Word },
     /// It ended in a question or an obstacle.
     Waiting,
+}
+
+/// What the last words of a turn say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    /// That something was done.
+    Done,
+    /// Something else, which may be all that was wanted.
+    Said,
 }
 
 /// What users said and what became of it.
@@ -53,8 +63,12 @@ pub(super) struct Turns {
     pending: Vec<usize>,
     turn: Turn,
     has_open_todo: bool,
+    /// Whether a checkpoint stands before, which may hold requests open.
+    continues: bool,
     /// The unit of the newest prompt.
     asked: usize,
+    /// Whether anything was changed since.
+    changed: bool,
 }
 
 impl Turns {
@@ -71,8 +85,15 @@ impl Turns {
             pending: Vec::new(),
             turn: Turn::Idle,
             has_open_todo: false,
+            continues: false,
             asked: 0,
+            changed: false,
         }
+    }
+
+    /// A checkpoint, which may hold requests open.
+    pub(super) fn checkpoint(&mut self) {
+        self.continues = true;
     }
 
     /// A user's prompt.
@@ -99,26 +120,31 @@ impl Turns {
             Turn::Reported { offer, .. } => (true, offer.clone()),
             _ => (false, None),
         };
-        if !(denies || resumes && !self.pending.is_empty()) {
+        let has_open = !self.pending.is_empty() || self.continues && self.requests.is_empty();
+        if !(denies || resumes && has_open) {
             self.settle();
         }
         self.take_back(unit, &said, was_waiting);
         self.keep_rules(unit, &said);
         let accepts = offer.filter(|_| has(&[Speech::Yes]) && !wants_something);
         // Words that only go with what was said before: an answer, thanks with a remark, go on.
-        let goes_with = !wants_plainly
-            && (was_waiting || reported && has(&[Speech::Thanks]) || resumes && !self.pending.is_empty());
+        let goes_with =
+            !wants_plainly && (was_waiting || reported && has(&[Speech::Thanks]) || resumes && has_open);
         if let Some(offer) = accepts {
             let gist = format!("{text} (to: {offer})");
             self.request(unit, text, gist, Ask::Task);
         } else if (wants_something || resumes) && !goes_with {
-            let other = |said: &&&Utterance| said.kind.wants() && said.kind != Speech::Question;
-            let only_questions = has(&[Speech::Question]) && !said.iter().any(|said| other(&said));
+            let demands = said.iter().any(|said| said.kind.wants_plainly() && said.kind != Speech::Question);
+            let ask = match (has(&[Speech::Question]), demands) {
+                (true, true) => Ask::Both,
+                (true, false) if !has(&[Speech::Statement]) => Ask::Question,
+                _ => Ask::Task,
+            };
             let gist = prompt::gist(said.iter().copied());
             let gist = if gist.is_empty() { clip(&text, ANSWER).to_owned() } else { gist };
-            self.request(unit, text, gist, if only_questions { Ask::Question } else { Ask::Task });
+            self.request(unit, text, gist, ask);
         }
-        self.asked = unit;
+        (self.asked, self.changed) = (unit, false);
         let asked = said.iter().filter(|said| said.kind == Speech::Question);
         self.questions.extend(asked.map(|said| Question {
             unit,
@@ -178,11 +204,7 @@ impl Turns {
         for (at, said) in opening.iter().enumerate() {
             match said.kind {
                 Speech::Reversal => {
-                    let about =
-                        names::telling(&TABLE.without(
-                            &[List::Reversal, List::ReversalAnywhere, List::ReversalWhole],
-                            &said.text,
-                        ));
+                    let about = about(&said.text);
                     let cancels =
                         self.withdraw_rule(&about).map_or_else(|| self.cancelled_by(&about, at), |()| None);
                     self.reversals.push(Reversal {
@@ -255,9 +277,12 @@ impl Turns {
             self.has_open_todo = todo.iter().any(|item| item.kind != SaidKind::Done);
         }
         for did in did {
+            self.changed |= did.action.files.iter().any(|touch| touch.how != Touched::Read);
             match &did.ending {
                 Ending::None => self.turn = Turn::Working,
-                Ending::Finishes => self.turn = Turn::Reported { unit, offer: None },
+                Ending::Finishes => {
+                    self.turn = Turn::Reported { unit, offer: None, word: Word::Done };
+                }
                 Ending::Asks(question) => {
                     self.turn = Turn::Waiting;
                     let text = question.clone();
@@ -272,7 +297,6 @@ impl Turns {
             }
         }
         let told: Vec<&&Told> = told.iter().filter(|told| told.leaves != Leaves::Silent).collect();
-        self.answer_from_assistant(&told);
         let Some(last) = told.last().filter(|_| did.is_empty()) else { return };
         let reports = told.iter().any(|told| told.leaves == Leaves::Reporting);
         let is_blocked = told.iter().any(|told| told.leaves == Leaves::Blocked);
@@ -280,6 +304,7 @@ impl Turns {
             self.turn = Turn::Working;
             return;
         }
+        self.answer_from_assistant(&told);
         let asked = last.asks.iter().map(|text| Question {
             unit,
             by: Asker::Assistant,
@@ -291,30 +316,49 @@ impl Turns {
         self.turn = if !reports && (!last.asks.is_empty() || is_blocked) {
             Turn::Waiting
         } else {
-            Turn::Reported { unit, offer: last.offer.clone() }
+            Turn::Reported {
+                unit,
+                offer: last.offer.clone(),
+                word: if reports { Word::Done } else { Word::Said },
+            }
         };
     }
 
-    /// The newest words of the turn answer what the newest prompt asks: what is said before the work is done is an answer only
-    /// where nothing follows.
+    /// The words that end a turn answer what its prompt asks. Where the prompt wants more than an answer, or the words ask
+    /// something themselves, they must speak of what the question speaks of: no answer is better than a wrong one.
     fn answer_from_assistant(&mut self, told: &[&&Told]) {
         let Some(answer) = told.iter().map(|told| &told.opening).find(|opening| !opening.is_empty()) else {
             return;
         };
         let asked = self.asked;
+        let only_answers = told.iter().all(|told| told.asks.is_empty())
+            && self.requests.last().is_some_and(|newest| newest.unit == asked && newest.ask == Ask::Question);
+        let words = names::telling(answer);
         let open = self.questions.iter_mut().rev().take_while(|question| question.unit >= asked);
         for question in open.filter(|question| question.by == Asker::User) {
-            question.answer = Some(answer.clone());
+            if only_answers || shared(&names::telling(&question.text), &words) > 0 {
+                question.answer = Some(answer.clone());
+            }
         }
     }
 
-    /// Closes what is pending if the turn ended in a report.
+    /// Closes what the words at the end of the turn close.
     fn settle(&mut self) {
-        let Turn::Reported { unit, .. } = self.turn else { return };
-        self.closings.push(unit);
-        for request in self.pending.drain(..) {
-            self.requests[request].state = RequestState::Done;
-            self.requests[request].settled = Some(unit);
+        let Turn::Reported { unit, word, .. } = self.turn else { return };
+        let newest = self.pending.last().map(|at| (self.requests[*at].unit, self.requests[*at].ask));
+        let is_answer = word == Word::Said && newest.is_some_and(|(_, ask)| ask == Ask::Question);
+        let closes = |request: &Request| match word {
+            Word::Done => true,
+            // A question between two steps of a task does not end the task.
+            Word::Said if is_answer => newest.is_some_and(|(unit, _)| unit == request.unit),
+            Word::Said => request.ask != Ask::Both || self.changed,
+        };
+        for at in self.pending.extract_if(.., |at| closes(&self.requests[*at])).collect::<Vec<_>>() {
+            self.requests[at].state = RequestState::Done;
+            self.requests[at].settled = Some(unit);
+        }
+        if self.pending.is_empty() && !is_answer {
+            self.closings.push(unit);
         }
     }
 
@@ -324,4 +368,10 @@ impl Turns {
             self.settle();
         }
     }
+}
+
+/// What a reversal is about: its telling words, besides those that take something back.
+pub(super) fn about(reversal: &str) -> Vec<u64> {
+    let lists = [List::Reversal, List::ReversalAnywhere, List::ReversalWhole];
+    names::telling(&TABLE.without(&lists, reversal))
 }
