@@ -71,7 +71,8 @@ mod tests {
         let text = (0..30).fold(String::new(), |text, n| text + &format!("step {n} of the work is done\n"));
         let at = text.find("step 7 ").unwrap();
         let focus = Focus::none();
-        let short = excerpt(&source(&text, &focus), &[at..at + 26]);
+        let line = at..at + 26;
+        let short = excerpt(&source(&text, &focus), std::slice::from_ref(&line));
         assert_eq!(
             short,
             "[bash] ran `make` → 30 lines (1 quoted below)\n[… 7 lines]\nstep 7 of the work is done\n[… 22 lines]"

@@ -114,8 +114,8 @@ fn compact(
     let mut work =
         Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
     let mut outcome = match wish.to_tokens {
-        Some(wanted) => fit::fit(&mut work, settled, wanted)?,
-        None => by_policy(&mut work, settled)?,
+        Some(wanted) => fit::fit(&mut work, &settled, wanted)?,
+        None => by_policy(&mut work, &settled)?,
     };
     if let Some(rule) = outcome.as_ref().and_then(|outcome| newly_broken(&outcome.body, &work)) {
         let reason =
@@ -169,7 +169,7 @@ pub(super) struct Work<'w, 't, 'b> {
     pub(super) redactor: &'w mut Redactor,
 }
 
-impl<'w, 't, 'b> Work<'w, 't, 'b> {
+impl<'w> Work<'w, '_, '_> {
     /// What the rules of these units cost, with a little for their list.
     pub(super) fn rules(&self, gone: &BTreeSet<usize>) -> Tokens {
         let rules = self.evidence.rules.iter().filter(|rule| gone.contains(&rule.unit));
@@ -221,7 +221,7 @@ fn due(settled: &Settled<'_>, survey: &Survey<'_, '_>) -> Result<String, String>
 }
 
 /// A compaction by the policy's own budgets.
-fn by_policy(work: &mut Work<'_, '_, '_>, settled: Settled<'_>) -> Result<Option<Outcome>, Refused> {
+fn by_policy(work: &mut Work<'_, '_, '_>, settled: &Settled<'_>) -> Result<Option<Outcome>, Refused> {
     let too_large = Tokens(work.policy.digest_all as u64);
     let bounds = Bounds::by_policy(work.policy, work.survey);
     // What the next compaction would not keep for being first is not kept now, if there is no room for it.
@@ -260,7 +260,9 @@ fn within_bounds<'s, 't, 'b, 'p>(
             .max((checkpoints::smallest(work.survey) + work.rules(&gone)).min(Tokens(replaced.number() / 2)));
         if budget >= checkpoints::smallest(work.survey) {
             draft = Draft::new(work.survey, &work.wish.keep);
-            gone.iter().for_each(|unit| draft.take_out(*unit));
+            for unit in &gone {
+                draft.take_out(*unit);
+            }
             settled.take(checkpoints::within(work, &gone, budget));
         }
     }

@@ -61,7 +61,7 @@ fn bare(survey: &Survey<'_, '_>) -> Tokens {
 /// Compacts to at most this size, if the floor is not above it.
 pub(super) fn fit(
     work: &mut Work<'_, '_, '_>,
-    settled: Settled<'_>,
+    settled: &Settled<'_>,
     wanted: Tokens,
 ) -> Result<Option<Outcome>, Refused> {
     fit_to(work, settled, wanted, &SHARES)
@@ -71,7 +71,7 @@ pub(super) fn fit(
 /// so that a second compaction finds nothing to do.
 pub(super) fn fit_window(
     work: &mut Work<'_, '_, '_>,
-    settled: Settled<'_>,
+    settled: &Settled<'_>,
     window: Tokens,
 ) -> Result<Option<Outcome>, Refused> {
     fit_to(work, settled, window, &Shares { in_place: 0.0, ..SHARES })
@@ -79,7 +79,7 @@ pub(super) fn fit_window(
 
 fn fit_to(
     work: &mut Work<'_, '_, '_>,
-    settled: Settled<'_>,
+    settled: &Settled<'_>,
     wanted: Tokens,
     shares: &Shares,
 ) -> Result<Option<Outcome>, Refused> {
@@ -96,7 +96,9 @@ fn fit_to(
     let in_reach = shares.in_place > 0.0;
     let roomy = in_reach && draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH;
     let gone = if roomy { BTreeSet::new() } else { to_fold(&draft, &bounds, room * shares.in_place) };
-    gone.iter().for_each(|unit| draft.take_out(*unit));
+    for unit in &gone {
+        draft.take_out(*unit);
+    }
     // Rules and open tasks need room of their own, however small the whole is.
     let least = Tokens(work.policy.checkpoint.least as u64 / 2).min(of_room(LEAST_SECTIONS));
     let sections = of_room(shares.sections).max(least) + checkpoints::smallest(survey);
@@ -104,7 +106,7 @@ fn fit_to(
     let used = draft.total + if fitting.gone.is_empty() { Tokens::ZERO } else { sections };
     let mut lines = (wanted - used).number() as f64;
     for _ in 0..ATTEMPTS {
-        let Some((after, exhausted)) = fitting.attempt(&settled, &draft, Tokens(lines.max(0.0) as u64))?
+        let Some((after, exhausted)) = fitting.attempt(settled, &draft, Tokens(lines.max(0.0) as u64))?
         else {
             break;
         };
@@ -178,8 +180,8 @@ impl Fitting<'_, '_, '_, '_> {
         for (at, (_, lines)) in &in_place {
             excerpt(self.work, &mut draft, *at, lines);
         }
-        let quotes = checkpoints::quotes(survey, self.work.evidence, &quoted, |rate| 1_000.0 + rate);
-        if let Some(folding) = self.fold(quotes, self.sections + lines) {
+        let worth_quoting = checkpoints::quotes(survey, self.work.evidence, &quoted, |rate| 1_000.0 + rate);
+        if let Some(folding) = self.fold(worth_quoting, self.sections + lines) {
             settled.take(folding);
         }
         if draft.changed.is_empty() && draft.gone.is_empty() {

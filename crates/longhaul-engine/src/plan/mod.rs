@@ -81,7 +81,8 @@ pub struct Wish {
     pub session: Option<String>,
 }
 
-/// What is to be done with a transcript.
+/// What is to be done with a transcript. There is one at a time, so its size does not matter.
+#[expect(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plan {
     /// Nothing; the report says why.

@@ -147,7 +147,7 @@ impl Pool {
             }
             for (block, content) in of.blocks().enumerate() {
                 let Some(text) = content.text.filter(|text| text.form != Form::Damaged) else { continue };
-                let lines = survey.lines(known, content);
+                let lines = Survey::lines(known, content);
                 let tokens = survey.meter.block(known, content).number() as f64;
                 pool.note(&lines, age, content.kind == BlockKind::Call);
                 let line =

@@ -56,7 +56,7 @@ impl<'t, 'b> Survey<'t, 'b> {
     }
 
     /// The lines of a block's [readable](crate::values::readable) text.
-    pub(super) fn lines(&self, known: &mut Known, block: &Block<'b>) -> Arc<Lines> {
+    pub(super) fn lines(known: &mut Known, block: &Block<'b>) -> Arc<Lines> {
         let Some(text) = block.text else { return Arc::default() };
         let key = ContentKey::of(text.form as u8, block.body[text.at.range()].as_bytes());
         known.lines(key, || values::readable(block))
