@@ -5,11 +5,15 @@ use std::ops::Range;
 
 use super::draft::{counted, number};
 use super::{Source, one_line};
+use crate::facts::{FactKind, Facts};
 
 /// How the first line of an excerpt ends.
 const ENDING: &str = " quoted below)";
 
-/// The one-line digest of an output with some of its lines below it; what lies between them is counted. A failed output keeps
+/// A line that is longer than this is data and no verdict.
+const LONGEST_VERDICT: usize = 160;
+
+/// The one-line digest of an output with some of its lines, its totals and its last line below it; what lies between them is counted. A failed output keeps
 /// its error lines too. `lines` are sorted ranges of the text, each within a line.
 #[must_use]
 pub fn excerpt(source: &Source<'_>, lines: &[Range<usize>]) -> String {
@@ -29,6 +33,17 @@ pub fn excerpt(source: &Source<'_>, lines: &[Range<usize>]) -> String {
     }
     if chosen.is_empty() {
         return short;
+    }
+    // Programs say last how it went, and count what came of it.
+    let facts = Facts::of(source.text);
+    let ends =
+        [Some(source.text.trim_end().len()), facts.of_kind(FactKind::Total).last().map(|fact| fact.at)];
+    for end in ends.into_iter().flatten() {
+        let start = source.text[..end].rfind('\n').map_or(0, |at| at + 1);
+        let line = start..source.text[start..].find('\n').map_or(source.text.len(), |at| start + at);
+        if line.len() <= LONGEST_VERDICT && !chosen.iter().any(|l| l.start < line.end && line.start < l.end) {
+            chosen.push(line);
+        }
     }
     chosen.sort_by_key(|line| line.start);
     let mut text = format!("{head} ({}{ENDING}", number(chosen.len()));
@@ -75,7 +90,7 @@ mod tests {
         let short = excerpt(&source(&text, &focus), std::slice::from_ref(&line));
         assert_eq!(
             short,
-            "[bash] ran `make` → 30 lines (1 quoted below)\n[… 7 lines]\nstep 7 of the work is done\n[… 22 lines]"
+            "[bash] ran `make` → 30 lines (2 quoted below)\n[… 7 lines]\nstep 7 of the work is done\n[… 21 lines]\nstep 29 of the work is done"
         );
         assert!(is_digest(&short, "bash"));
     }
