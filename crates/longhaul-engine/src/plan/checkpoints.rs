@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::compressor::Work;
-use super::pick::{LOOKED_THROUGH, PickedLines, Pool, Stand};
+use super::pick::{PickedLines, Pool, Stand};
 use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use crate::Tokens;
@@ -77,8 +77,7 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let lines = Tokens((budget.number() as f64 * QUOTED) as u64).min(budget - needed);
     let sections = budget - lines;
     let bare = Fold { gone, budget: sections, sections, quotes: Vec::new() }.write(work);
-    let looked_through = Tokens(budget.number() * LOOKED_THROUGH);
-    let pool = Pool::new(work.known, work.survey, looked_through);
+    let pool = Pool::new(work.known, work.survey, work.looked_through(budget));
     let stand = |at: BlockAt| if gone.contains(&at.unit) { Stand::Goes } else { Stand::Stays };
     let left = budget - bare.report.tokens;
     let topic = work.topic();

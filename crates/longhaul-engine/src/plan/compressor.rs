@@ -16,7 +16,7 @@ use super::bounds::Bounds;
 use super::checkpoints::{self, Folding};
 use super::draft::{CountFacts, Draft};
 use super::fit;
-use super::pick::Topic;
+use super::pick::{LOOKED_THROUGH, Topic};
 use super::report::{EvidenceReport, Trigger};
 use super::settle::{Settled, ends_in_bound_loop, unchanged};
 use super::survey::Survey;
@@ -174,6 +174,15 @@ impl<'w> Work<'w, '_, '_> {
     pub(super) fn rules(&self, gone: &BTreeSet<usize>) -> Tokens {
         let rules = self.evidence.rules.iter().filter(|rule| gone.contains(&rule.unit));
         rules.map(|rule| self.survey.meter.counter.count(&rule.text) + RULE_FRAMING).sum()
+    }
+
+    /// How much of the newest is looked through for lines that may take so many tokens: all of it for a topic, which may have
+    /// come up long ago.
+    pub(super) fn looked_through(&self, budget: Tokens) -> Tokens {
+        match self.wish.focus {
+            Some(_) => self.survey.total,
+            None => Tokens(budget.number() * LOOKED_THROUGH),
+        }
     }
 
     /// The topic that was asked for.

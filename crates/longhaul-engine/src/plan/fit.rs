@@ -13,7 +13,7 @@ use super::bounds::Bounds;
 use super::checkpoints::{self, Fold};
 use super::compressor::{Work, prune};
 use super::draft::Draft;
-use super::pick::{LOOKED_THROUGH, PickedLines, Pool, Stand};
+use super::pick::{PickedLines, Pool, Stand};
 use super::settle::Settled;
 use super::survey::Survey;
 use crate::checkpoint::Quote;
@@ -84,7 +84,7 @@ fn fit_to(
     shares: &Shares,
 ) -> Result<Option<Outcome>, Refused> {
     let survey = work.survey;
-    let pool = Pool::new(work.known, survey, Tokens(wanted.number() * LOOKED_THROUGH));
+    let pool = Pool::new(work.known, survey, work.looked_through(wanted));
     let room = wanted.number().saturating_sub(floor(survey).number()) as f64;
     let of_room = |share: f64| Tokens((room * share) as u64);
     let mut bounds = Bounds::by_tokens(survey, of_room(shares.tail), of_room(shares.first));

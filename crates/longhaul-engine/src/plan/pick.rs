@@ -30,8 +30,8 @@ const TELLING_LINE: usize = 24;
 /// How fast values and lines lose their worth with age.
 const VALUE_AGEING: f64 = 4.0;
 const LINE_AGEING: f64 = 3.0;
-/// How much more a line on the topic counts.
-const ON_TOPIC: f64 = 8.0;
+/// How much more a line on the topic counts: however old, it comes before what is not on it.
+const ON_TOPIC: f64 = 1_000.0;
 /// Lines are looked for in so many times the tokens that they may take.
 pub(super) const LOOKED_THROUGH: u64 = 25;
 /// What it costs to say where lines come from.
