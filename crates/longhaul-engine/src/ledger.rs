@@ -17,7 +17,6 @@ use crate::passes::{BlockAt, NewText};
 use crate::rewrite::Edit;
 use crate::seat;
 use crate::transcript::{Block, Place, Transcript, UnitKind};
-use crate::wire::{self, Role};
 
 /// What was decided about the units of a session so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,7 +97,7 @@ impl Ledger {
         let block = |at: &BlockAt| transcript.units.get(at.unit)?.blocks().nth(at.block);
         let stays = |at: &BlockAt| !self.gone.contains(&at.unit);
         for (at, to) in self.texts.iter().filter(|(at, _)| stays(at) && !self.removed.contains(at)) {
-            edits.extend(block(at).and_then(|block| change(transcript, block, to)));
+            edits.extend(to.edit(transcript, *at));
         }
         edits.extend(self.removed.iter().filter(|at| stays(at)).filter_map(block).map(remove));
         for unit in self.gone.iter().filter_map(|unit| transcript.units.get(*unit)) {
@@ -162,18 +161,6 @@ impl Ledger {
             origins.push(origin);
         }
         left.peek().is_none().then_some(origins)
-    }
-}
-
-fn change(transcript: &Transcript<'_>, block: &Block<'_>, to: &NewText) -> Option<Edit> {
-    match to {
-        NewText::Text(with) => Some(Edit::Text { text: block.text?, with: with.clone() }),
-        NewText::Mark(text) => match block.place {
-            Place::Element(element) => {
-                Some(Edit::Replace { element, json: wire::block(transcript.dialect, Role::User, text) })
-            }
-            Place::Field { .. } => None,
-        },
     }
 }
 

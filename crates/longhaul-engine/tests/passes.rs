@@ -57,7 +57,7 @@ fn changes(
 }
 
 fn applied(transcript: &Transcript<'_>, changes: &[Change]) -> String {
-    let edits = changes.iter().map(|change| change.edit(transcript).unwrap()).collect();
+    let edits = changes.iter().map(|change| change.to.edit(transcript, change.at).unwrap()).collect();
     Rewrite::new(transcript, edits).unwrap().apply(transcript.body)
 }
 

@@ -133,21 +133,21 @@ pub fn run_all(scope: &Scope<'_, '_>) -> Vec<Change> {
     chosen.into_values().map(|(_, change)| change).collect()
 }
 
-impl Change {
-    /// The edit that makes the change; nothing where there is no such block, or its text is damaged.
+impl NewText {
+    /// The edit that puts it in the place of a block; nothing where there is no such block, or its text is damaged.
     #[must_use]
-    pub fn edit(&self, transcript: &Transcript<'_>) -> Option<Edit> {
-        let unit = transcript.units.get(self.at.unit)?;
-        let block = unit.blocks().nth(self.at.block)?;
-        match &self.to {
-            NewText::Text(with) => {
+    pub fn edit(&self, transcript: &Transcript<'_>, at: BlockAt) -> Option<Edit> {
+        let unit = transcript.units.get(at.unit)?;
+        let block = unit.blocks().nth(at.block)?;
+        match self {
+            Self::Text(with) => {
                 let text = block.text.filter(|text| text.form != Form::Damaged)?;
                 Some(Edit::Text { text, with: with.clone() })
             }
-            NewText::Mark(mark) => {
+            Self::Mark(mark) => {
                 let Place::Element(element) = block.place else { return None };
                 let role = match &unit.kind {
-                    UnitKind::Step { reply, .. } if self.at.block < reply.len() => Role::Assistant,
+                    UnitKind::Step { reply, .. } if at.block < reply.len() => Role::Assistant,
                     _ => Role::User,
                 };
                 Some(Edit::Replace { element, json: wire::block(transcript.dialect, role, mark) })

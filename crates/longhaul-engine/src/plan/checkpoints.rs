@@ -73,8 +73,7 @@ const QUOTED: f64 = 0.35;
 
 /// The checkpoint of what goes within a budget: sections first, then lines by worth.
 pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget: Tokens) -> Folding {
-    let needed = (smallest(work.survey) + work.rules(gone)).min(budget);
-    let lines = Tokens((budget.number() as f64 * QUOTED) as u64).min(budget - needed);
+    let lines = Tokens((budget.number() as f64 * QUOTED) as u64).min(budget - needed(work, gone));
     let sections = budget - lines;
     let bare = Fold { gone, budget: sections, sections, quotes: Vec::new() }.write(work);
     let pool = Pool::new(work.known, work.survey, work.looked_through(budget));
@@ -107,6 +106,16 @@ fn previous(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> Option<Checkpoin
 /// What the least that a checkpoint can be would cost.
 pub(super) fn smallest(survey: &Survey<'_, '_>) -> Tokens {
     survey.meter.counter.count(&Checkpoint::least(Closing::RequestAbove, checkpoint::Seat::User))
+}
+
+/// What a rule adds to its words in a checkpoint: its mark, and its part of the heading.
+const RULE_FRAMING: Tokens = Tokens(10);
+
+/// What a checkpoint of these units needs to hold their rules.
+pub(super) fn needed(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Tokens {
+    let counter = work.survey.meter.counter;
+    let rules = work.evidence.rules.iter().filter(|rule| gone.contains(&rule.unit));
+    smallest(work.survey) + rules.map(|rule| counter.count(&rule.text) + RULE_FRAMING).sum::<Tokens>()
 }
 
 /// Picked lines as quotes, each under the name of what it is from. `weight` says what a rate is worth beside the sections.

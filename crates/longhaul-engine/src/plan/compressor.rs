@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use super::bounds::Bounds;
 use super::checkpoints::{self, Folding};
 use super::draft::{CountFacts, Draft};
-use super::fit;
+use super::fit::{self, Aim};
 use super::pick::{LOOKED_THROUGH, Topic};
 use super::report::{EvidenceReport, Trigger};
 use super::settle::{Settled, ends_in_bound_loop, unchanged};
@@ -73,6 +73,7 @@ pub fn compressor(
     report.messages.before = transcript.message_count();
     report.bytes.before = transcript.body.len();
     report.bytes.after = outcome.body.len();
+    report.ratio = 1.0 - report.tokens.after.number() as f64 / report.tokens.before.number().max(1) as f64;
     Ok(Plan::Ready(outcome))
 }
 
@@ -114,7 +115,7 @@ fn compact(
     let mut work =
         Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
     let mut outcome = match wish.to_tokens {
-        Some(wanted) => fit::fit(&mut work, &settled, wanted)?,
+        Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted))?,
         None => by_policy(&mut work, &settled)?,
     };
     if let Some(rule) = outcome.as_ref().and_then(|outcome| newly_broken(&outcome.body, &work)) {
@@ -170,12 +171,6 @@ pub(super) struct Work<'w, 't, 'b> {
 }
 
 impl<'w> Work<'w, '_, '_> {
-    /// What the rules of these units cost, with a little for their list.
-    pub(super) fn rules(&self, gone: &BTreeSet<usize>) -> Tokens {
-        let rules = self.evidence.rules.iter().filter(|rule| gone.contains(&rule.unit));
-        rules.map(|rule| self.survey.meter.counter.count(&rule.text) + RULE_FRAMING).sum()
-    }
-
     /// How much of the newest is looked through for lines that may take so many tokens: all of it for a topic, which may have
     /// come up long ago.
     pub(super) fn looked_through(&self, budget: Tokens) -> Tokens {
@@ -196,9 +191,6 @@ impl<'w> Work<'w, '_, '_> {
         })
     }
 }
-
-/// What a rule adds to its words in a checkpoint: its mark, and its part of the heading.
-const RULE_FRAMING: Tokens = Tokens(10);
 
 /// Why a compaction is due, or why it is not.
 fn due(settled: &Settled<'_>, survey: &Survey<'_, '_>) -> Result<String, String> {
@@ -246,7 +238,7 @@ fn by_policy(work: &mut Work<'_, '_, '_>, settled: &Settled<'_>) -> Result<Optio
         }
         return settled.outcome(work.known, &draft);
     }
-    fit::fit_window(work, settled, too_large)
+    fit::fit(work, settled, Aim::Window(too_large))
 }
 
 /// What a compaction between these bounds comes to: pruned if that is enough, else folded.
@@ -265,8 +257,7 @@ fn within_bounds<'s, 't, 'b, 'p>(
         let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
         let budget = Tokens(work.policy.checkpoint.tokens(replaced.number() as usize) as u64);
         // Rules are kept even where a checkpoint of a quarter of so little would have no room for them.
-        let budget = budget
-            .max((checkpoints::smallest(work.survey) + work.rules(&gone)).min(Tokens(replaced.number() / 2)));
+        let budget = budget.max(checkpoints::needed(work, &gone).min(Tokens(replaced.number() / 2)));
         if budget >= checkpoints::smallest(work.survey) {
             draft = Draft::new(work.survey, &work.wish.keep);
             for unit in &gone {

@@ -49,59 +49,51 @@ const FULL: f64 = 0.975;
 
 /// What no step can take away: the preamble, what must stay, and the least that a checkpoint can be.
 pub(super) fn floor(survey: &Survey<'_, '_>) -> Tokens {
-    bare(survey) + checkpoints::smallest(survey)
+    survey.with_only(&survey.must_stay()) + checkpoints::smallest(survey)
 }
 
-/// The preamble and what must stay.
-fn bare(survey: &Survey<'_, '_>) -> Tokens {
-    let all: Tokens = survey.units.iter().copied().sum();
-    (survey.total - all) + survey.must_stay().iter().map(|unit| survey.units[*unit]).sum::<Tokens>()
+/// Which size is aimed at, and why.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Aim {
+    /// Somebody asked for it.
+    Size(Tokens),
+    /// The policy's own budgets come to more than the window holds. Nothing is left that they would fold, so that a second
+    /// compaction finds nothing to do.
+    Window(Tokens),
 }
 
-/// Compacts to at most this size, if the floor is not above it.
+/// Compacts to at most the size aimed at, if the floor is not above it.
 pub(super) fn fit(
     work: &mut Work<'_, '_, '_>,
     settled: &Settled<'_>,
-    wanted: Tokens,
+    aim: Aim,
 ) -> Result<Option<Outcome>, Refused> {
-    fit_to(work, settled, wanted, &SHARES)
-}
-
-/// Compacts to what a window holds, where the policy's own budgets come to more. Nothing is left that these budgets would fold,
-/// so that a second compaction finds nothing to do.
-pub(super) fn fit_window(
-    work: &mut Work<'_, '_, '_>,
-    settled: &Settled<'_>,
-    window: Tokens,
-) -> Result<Option<Outcome>, Refused> {
-    fit_to(work, settled, window, &Shares { in_place: 0.0, ..SHARES })
-}
-
-fn fit_to(
-    work: &mut Work<'_, '_, '_>,
-    settled: &Settled<'_>,
-    wanted: Tokens,
-    shares: &Shares,
-) -> Result<Option<Outcome>, Refused> {
+    let (Aim::Size(wanted) | Aim::Window(wanted)) = aim;
     let survey = work.survey;
     let pool = Pool::new(work.known, survey, work.looked_through(wanted));
     let room = wanted.number().saturating_sub(floor(survey).number()) as f64;
     let of_room = |share: f64| Tokens((room * share) as u64);
-    let mut bounds = Bounds::by_tokens(survey, of_room(shares.tail), of_room(shares.first));
-    if work.wish.to_tokens.is_none() {
-        bounds.end_with(&Bounds::by_policy(work.policy, survey));
-    }
+    let mut bounds = Bounds::by_tokens(survey, of_room(SHARES.tail), of_room(SHARES.first));
+    let in_place = match aim {
+        Aim::Size(_) => of_room(SHARES.in_place),
+        Aim::Window(_) => {
+            bounds.end_with(&Bounds::by_policy(work.policy, survey));
+            Tokens::ZERO
+        }
+    };
     let mut draft = Draft::new(survey, &work.wish.keep);
     prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
-    let in_reach = shares.in_place > 0.0;
-    let roomy = in_reach && draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH;
-    let gone = if roomy { BTreeSet::new() } else { to_fold(&draft, &bounds, room * shares.in_place) };
+    let enough = draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH;
+    let gone = match aim {
+        Aim::Size(_) if enough => BTreeSet::new(),
+        _ => to_fold(&draft, &bounds, in_place),
+    };
     for unit in &gone {
         draft.take_out(*unit);
     }
     // Rules and open tasks need room of their own, however small the whole is.
     let least = Tokens(work.policy.checkpoint.least as u64 / 2).min(of_room(LEAST_SECTIONS));
-    let sections = of_room(shares.sections).max(least) + checkpoints::smallest(survey);
+    let sections = of_room(SHARES.sections).max(least) + checkpoints::smallest(survey);
     let mut fitting = Fitting { work, pool: &pool, gone, wanted, sections, best: None };
     let used = draft.total + if fitting.gone.is_empty() { Tokens::ZERO } else { sections };
     let mut lines = (wanted - used).number() as f64;
@@ -125,9 +117,9 @@ fn fit_to(
 }
 
 /// The oldest units that may go, as many as needed: what stays in place digested may take its share and no more.
-fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, in_place: f64) -> BTreeSet<usize> {
+fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, in_place: Tokens) -> BTreeSet<usize> {
     let mut gone: BTreeSet<usize> = bounds.checkpoint.into_iter().collect();
-    let mut in_place = in_place as u64;
+    let mut in_place = in_place.number();
     let mut full = false;
     let free: Vec<usize> = bounds.free().collect();
     for unit in free.into_iter().rev() {

@@ -74,6 +74,5 @@ fn digest_every(
 
 /// What no step can take away: the preamble and the pinned units.
 pub(super) fn floor(survey: &Survey<'_, '_>) -> Tokens {
-    let all: Tokens = survey.units.iter().copied().sum();
-    (survey.total - all) + survey.pinned().iter().map(|unit| survey.units[*unit]).sum::<Tokens>()
+    survey.with_only(&survey.pinned())
 }

@@ -164,6 +164,12 @@ impl<'t, 'b> Survey<'t, 'b> {
         self.must_stay().into_iter().chain(self.first_prompt()).chain(self.checkpoint()).collect()
     }
 
+    /// What the request would cost with these units alone: what no step can take away, if they are what must stay.
+    pub(super) fn with_only(&self, units: &BTreeSet<usize>) -> Tokens {
+        let all: Tokens = self.units.iter().copied().sum();
+        (self.total - all) + units.iter().map(|unit| self.units[*unit]).sum::<Tokens>()
+    }
+
     /// The first exchange: the first prompt, what comes with it, and the step that answers it.
     pub(super) fn first_exchange(&self) -> Range<usize> {
         let is_step = |unit: &Unit<'_>| matches!(unit.kind, UnitKind::Step { .. });
