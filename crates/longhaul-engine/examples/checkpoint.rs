@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use longhaul_engine::Tokens;
-use longhaul_engine::checkpoint::{Checkpoint, Closing, Draft, Seat, Topic, audit};
+use longhaul_engine::checkpoint::{Checkpoint, Closing, Draft, Topic, Voice, audit};
 use longhaul_engine::evidence::Evidence;
 use longhaul_engine::known::Known;
 use longhaul_engine::redact::{Redactor, Rules};
@@ -33,14 +33,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             counter: Counter::exact(Vocabulary::O200kBase),
             focus: focus.as_deref(),
             closing: Closing::RequestFollows,
-            seat: Seat::User,
+            voice: Voice::User,
         };
         // The vocabulary is unpacked when it is first used.
         let _ = draft.counter.count(" ");
         let start = Instant::now();
         let checkpoint = Checkpoint::build(&draft, &mut redactor);
         let took = start.elapsed();
-        let text = checkpoint.render(draft.closing, draft.seat);
+        let text = checkpoint.render(draft.closing, draft.voice);
         let start = Instant::now();
         let audit = audit(&text, &evidence, &mut redactor);
         let audited = start.elapsed();
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             "# {path}: {tokens} tokens in {took:?}, {kept} of {found} pieces kept, audited in {audited:?}"
         );
         if let Some(topic) = focus.as_deref().and_then(Topic::on) {
-            let share = checkpoint.share_on(&topic, draft.counter, draft.closing, draft.seat);
+            let share = checkpoint.share_on(&topic, draft.counter, draft.closing, draft.voice);
             println!("# {:.0} % on the topic", share * 100.0);
         }
         println!("{text}\n");

@@ -16,7 +16,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use longhaul_engine::check::{Severity, check, compare};
-use longhaul_engine::checkpoint::{Checkpoint, Closing, Seat};
+use longhaul_engine::checkpoint::{Checkpoint, Closing, Voice};
 use longhaul_engine::evidence::Evidence;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
@@ -416,7 +416,7 @@ fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
             || (newest.is_some() && messages.into_iter().any(|m| m == newest))
     });
     let pinned: Tokens = pinned.map(|(_, unit)| meter.unit(&mut known, unit)).sum();
-    let least = meter.counter.count(&Checkpoint::least(Closing::RequestAbove, Seat::User));
+    let least = meter.counter.count(&Checkpoint::least(Closing::RequestAbove, Voice::User));
     (parts.total() - all) + pinned + least
 }
 

@@ -8,7 +8,7 @@ use super::clip::clip;
 use super::gather::{Gathered, Need, Piece, Place, gather, task, worth};
 use super::quotes::quotes;
 use super::render::{ITEM, heading, push_item, push_quoted, push_source};
-use super::{Checkpoint, Closing, Completed, EmptySections, Quote, Quoted, Seat, Section, Topic};
+use super::{Checkpoint, Closing, Completed, EmptySections, Quote, Quoted, Section, Topic, Voice};
 use crate::evidence::Evidence;
 use crate::redact::{Content, Redacted, Redactor};
 use crate::tokens::{Counter, Tokens, estimate};
@@ -36,7 +36,7 @@ pub struct Draft<'d> {
     /// Where the request is.
     pub closing: Closing,
     /// Whose words it will stand as.
-    pub seat: Seat,
+    pub voice: Voice,
 }
 
 /// The share of the budget that a topic gets.
@@ -117,7 +117,7 @@ impl<'d> Fill<'d> {
     fn new(draft: &'d Draft<'d>, pieces: Vec<Piece>) -> Self {
         let empty =
             if draft.budget < draft.terse_below { EmptySections::LeftOut } else { EmptySections::Said };
-        let frame = Checkpoint { empty, ..Checkpoint::default() }.render(draft.closing, draft.seat);
+        let frame = Checkpoint { empty, ..Checkpoint::default() }.render(draft.closing, draft.voice);
         let budget = in_vocabulary(draft.sections.min(draft.budget), draft.counter);
         let mut fill = Self {
             draft,
@@ -314,7 +314,7 @@ impl<'d> Fill<'d> {
         });
         loop {
             let checkpoint = self.checkpoint();
-            let tokens = checkpoint.tokens(self.draft.counter, self.draft.closing, self.draft.seat);
+            let tokens = checkpoint.tokens(self.draft.counter, self.draft.closing, self.draft.voice);
             if tokens <= self.draft.budget {
                 return Some(checkpoint);
             }

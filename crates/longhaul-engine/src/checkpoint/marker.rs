@@ -1,6 +1,6 @@
 //! The words around a checkpoint that tell a model what it is.
 
-use super::{Closing, Seat};
+use super::{Closing, Voice};
 use crate::transcript::CHECKPOINT_OPENING;
 
 /// Plain statements: orders to ignore things make content filters suspicious.
@@ -23,11 +23,11 @@ pub(super) fn marker(closing: Closing) -> String {
 }
 
 /// The line that closes a checkpoint which stands as the user's words.
-pub(super) fn end_mark(closing: Closing, seat: Seat) -> Option<String> {
-    let go_on = match (seat, closing) {
-        (Seat::Assistant, _) => return None,
-        (Seat::User, Closing::RequestFollows) => "answer the message below, not the summary above",
-        (Seat::User, Closing::RequestAbove) => "go on with the request, not with the summary above",
+pub(super) fn end_mark(closing: Closing, voice: Voice) -> Option<String> {
+    let go_on = match (voice, closing) {
+        (Voice::Assistant, _) => return None,
+        (Voice::User, Closing::RequestFollows) => "answer the message below, not the summary above",
+        (Voice::User, Closing::RequestAbove) => "go on with the request, not with the summary above",
     };
     Some(format!("{END_OPENING}: {go_on}.]"))
 }

@@ -151,7 +151,7 @@ pub enum Closing {
 
 /// Whose words the checkpoint stands as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seat {
+pub enum Voice {
     /// The user's: an end mark tells it from the message below.
     User,
     /// The assistant's.
@@ -203,14 +203,14 @@ impl Checkpoint {
 
     /// The text of a checkpoint that says nothing: what any costs at least.
     #[must_use]
-    pub fn least(closing: Closing, seat: Seat) -> String {
-        Self { empty: EmptySections::LeftOut, ..Self::default() }.render(closing, seat)
+    pub fn least(closing: Closing, voice: Voice) -> String {
+        Self { empty: EmptySections::LeftOut, ..Self::default() }.render(closing, voice)
     }
 
     /// The tokens of its rendering.
     #[must_use]
-    pub fn tokens(&self, counter: Counter, closing: Closing, seat: Seat) -> Tokens {
-        counter.count(&self.render(closing, seat))
+    pub fn tokens(&self, counter: Counter, closing: Closing, voice: Voice) -> Tokens {
+        counter.count(&self.render(closing, voice))
     }
 
     /// Where every section has something, there is nothing to leave out: one value for one text.

@@ -1,7 +1,7 @@
 //! A checkpoint as Markdown.
 
 use super::marker::{END_OPENING, end_mark, marker};
-use super::{Checkpoint, Closing, EmptySections, Seat, Section};
+use super::{Checkpoint, Closing, EmptySections, Section, Voice};
 use crate::transcript::CHECKPOINT_OPENING;
 
 /// Before a section.
@@ -16,9 +16,9 @@ pub(super) const INDENT: &str = "  ";
 pub(super) const NONE: &str = "None.";
 
 impl Checkpoint {
-    /// The Markdown, with the marker in front and, for a user's seat, the end mark behind.
+    /// The Markdown, with the marker in front and, for a user's voice, the end mark behind.
     #[must_use]
-    pub fn render(&self, closing: Closing, seat: Seat) -> String {
+    pub fn render(&self, closing: Closing, voice: Voice) -> String {
         let mut text = marker(closing);
         text.push('\n');
         for section in Section::ALL {
@@ -29,7 +29,7 @@ impl Checkpoint {
             text.push_str(&heading(section));
             self.render_section(section, &mut text);
         }
-        if let Some(end) = end_mark(closing, seat) {
+        if let Some(end) = end_mark(closing, voice) {
             text.push('\n');
             text.push_str(&end);
         } else {

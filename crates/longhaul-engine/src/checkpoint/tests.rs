@@ -1,14 +1,14 @@
 use proptest::prelude::*;
 
 use super::marker::{end_mark, marker};
-use super::{Checkpoint, Closing, Completed, EmptySections, Quoted, Seat, Section};
+use super::{Checkpoint, Closing, Completed, EmptySections, Quoted, Section, Voice};
 use crate::redact::Redacted;
 use crate::tokens::{Counter, Tokens, Vocabulary};
 use crate::transcript::CHECKPOINT_OPENING;
 
 const COUNTER: Counter = Counter::exact(Vocabulary::O200kBase);
 const CLOSINGS: [Closing; 2] = [Closing::RequestFollows, Closing::RequestAbove];
-const SEATS: [Seat; 2] = [Seat::User, Seat::Assistant];
+const VOICES: [Voice; 2] = [Voice::User, Voice::Assistant];
 
 /// A line that could be taken for structure, or any other.
 fn line() -> impl Strategy<Value = String> {
@@ -77,8 +77,8 @@ proptest! {
     #[test]
     fn what_is_rendered_is_parsed_back(checkpoint in checkpoint()) {
         for closing in CLOSINGS {
-            for seat in SEATS {
-                let text = checkpoint.render(closing, seat);
+            for voice in VOICES {
+                let text = checkpoint.render(closing, voice);
                 prop_assert_eq!(Checkpoint::parse(&text), Some(checkpoint.clone()), "{}", text);
             }
         }
@@ -86,7 +86,7 @@ proptest! {
 
     #[test]
     fn nothing_inside_opens_or_closes_a_checkpoint(checkpoint in checkpoint()) {
-        let text = checkpoint.render(Closing::RequestFollows, Seat::User);
+        let text = checkpoint.render(Closing::RequestFollows, Voice::User);
         let starting = |opening: &str| text.split('\n').filter(|line| line.starts_with(opening)).count();
         prop_assert_eq!(starting(CHECKPOINT_OPENING), 1);
         prop_assert_eq!(starting("[End of the checkpoint"), 1);
@@ -105,9 +105,9 @@ fn the_words_around_cost_little_and_order_nothing() {
         let marker = marker(closing);
         assert!(marker.starts_with(CHECKPOINT_OPENING));
         assert!(COUNTER.count(&marker) < Tokens(110), "{marker}");
-        let end = end_mark(closing, Seat::User).unwrap();
+        let end = end_mark(closing, Voice::User).unwrap();
         assert!(COUNTER.count(&end) < Tokens(25), "{end}");
-        assert_eq!(end_mark(closing, Seat::Assistant), None);
+        assert_eq!(end_mark(closing, Voice::Assistant), None);
         for filtered in ["ignore", "obey", "disregard", "do not", "must"] {
             assert!(!marker.to_lowercase().contains(filtered), "{filtered}");
         }
@@ -116,7 +116,7 @@ fn the_words_around_cost_little_and_order_nothing() {
 
 #[test]
 fn an_empty_section_says_so_and_every_heading_stands_in_order() {
-    let text = Checkpoint::default().render(Closing::RequestFollows, Seat::Assistant);
+    let text = Checkpoint::default().render(Closing::RequestFollows, Voice::Assistant);
     let headings: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     assert_eq!(headings, Section::ALL.map(Section::title));
     assert_eq!(text.lines().filter(|line| *line == "None.").count(), 13);

@@ -13,9 +13,9 @@
 use std::collections::BTreeSet;
 
 use super::bounds::Bounds;
-use super::checkpoints::{self, Folding};
 use super::draft::{CountFacts, Draft};
 use super::fit::{self, Aim};
+use super::fold::{self, Folding};
 use super::pick::{LOOKED_THROUGH, Topic};
 use super::report::{EvidenceReport, Trigger};
 use super::settle::{Settled, ends_in_bound_loop, unchanged};
@@ -257,13 +257,13 @@ fn within_bounds<'s, 't, 'b, 'p>(
         let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
         let budget = Tokens(work.policy.checkpoint.tokens(replaced.number() as usize) as u64);
         // Rules are kept even where a checkpoint of a quarter of so little would have no room for them.
-        let budget = budget.max(checkpoints::needed(work, &gone).min(Tokens(replaced.number() / 2)));
-        if budget >= checkpoints::smallest(work.survey) {
+        let budget = budget.max(fold::needed(work, &gone).min(Tokens(replaced.number() / 2)));
+        if budget >= fold::smallest(work.survey) {
             draft = Draft::new(work.survey, &work.wish.keep);
             for unit in &gone {
                 draft.take_out(*unit);
             }
-            settled.take(checkpoints::within(work, &gone, budget));
+            settled.take(fold::within(work, &gone, budget));
         }
     }
     (draft, settled)

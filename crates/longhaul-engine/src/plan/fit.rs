@@ -10,9 +10,9 @@ use std::ops::Range;
 
 use super::Outcome;
 use super::bounds::Bounds;
-use super::checkpoints::{self, Fold};
 use super::compressor::{Work, prune};
 use super::draft::Draft;
+use super::fold::{self, Fold};
 use super::pick::{PickedLines, Pool, Stand};
 use super::settle::Settled;
 use super::survey::Survey;
@@ -49,7 +49,7 @@ const FULL: f64 = 0.975;
 
 /// What no step can take away: the preamble, what must stay, and the least that a checkpoint can be.
 pub(super) fn floor(survey: &Survey<'_, '_>) -> Tokens {
-    survey.with_only(&survey.must_stay()) + checkpoints::smallest(survey)
+    survey.with_only(&survey.must_stay()) + fold::smallest(survey)
 }
 
 /// Which size is aimed at, and why.
@@ -93,7 +93,7 @@ pub(super) fn fit(
     }
     // Rules and open tasks need room of their own, however small the whole is.
     let least = Tokens(work.policy.checkpoint.least as u64 / 2).min(of_room(LEAST_SECTIONS));
-    let sections = of_room(SHARES.sections).max(least) + checkpoints::smallest(survey);
+    let sections = of_room(SHARES.sections).max(least) + fold::smallest(survey);
     let mut fitting = Fitting { work, pool: &pool, gone, wanted, sections, best: None };
     let used = draft.total + if fitting.gone.is_empty() { Tokens::ZERO } else { sections };
     let mut lines = (wanted - used).number() as f64;
@@ -172,7 +172,7 @@ impl Fitting<'_, '_, '_, '_> {
         for (at, (_, lines)) in &in_place {
             excerpt(self.work, &mut draft, *at, lines);
         }
-        let worth_quoting = checkpoints::quotes(survey, self.work.evidence, &quoted, |rate| 1_000.0 + rate);
+        let worth_quoting = fold::quotes(survey, self.work.evidence, &quoted, |rate| 1_000.0 + rate);
         if let Some(folding) = self.fold(worth_quoting, self.sections + lines) {
             settled.take(folding);
         }
@@ -192,7 +192,7 @@ impl Fitting<'_, '_, '_, '_> {
     }
 
     /// The checkpoint of what goes, if anything does.
-    fn fold(&mut self, quotes: Vec<Quote>, budget: Tokens) -> Option<checkpoints::Folding> {
+    fn fold(&mut self, quotes: Vec<Quote>, budget: Tokens) -> Option<fold::Folding> {
         if self.gone.is_empty() {
             return None;
         }

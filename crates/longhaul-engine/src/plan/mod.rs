@@ -7,10 +7,10 @@
 //! A plan is a value: nothing is changed until its rewrite is applied, and the report says what that will have done.
 
 mod bounds;
-mod checkpoints;
 mod compressor;
 mod draft;
 mod fit;
+mod fold;
 mod ladder;
 mod pick;
 mod report;

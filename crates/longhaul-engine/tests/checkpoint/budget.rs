@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use longhaul_engine::checkpoint::{Checkpoint, Closing, Draft, Quote, Seat, Section, audit};
+use longhaul_engine::checkpoint::{Checkpoint, Closing, Draft, Quote, Section, Voice, audit};
 use longhaul_engine::redact::{Redactor, Rules};
 use longhaul_engine::tokens::{Counter, Factor, Tokens, Vocabulary};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ pub(crate) fn draft(told: &Told, budget: u64) -> Draft<'_> {
         counter: COUNTER,
         focus: None,
         closing: Closing::RequestFollows,
-        seat: Seat::User,
+        voice: Voice::User,
     }
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn redactor() -> Redactor {
 }
 
 pub(crate) fn render(checkpoint: &Checkpoint, draft: &Draft<'_>) -> String {
-    checkpoint.render(draft.closing, draft.seat)
+    checkpoint.render(draft.closing, draft.voice)
 }
 
 /// A session of so many steps, some of which fail.
@@ -159,7 +159,7 @@ fn time_is_in_proportion_to_the_number_of_quotes() {
             let start = Instant::now();
             let checkpoint = Checkpoint::build(&draft, &mut redactor);
             let took = start.elapsed();
-            let tokens = checkpoint.tokens(COUNTER, draft.closing, draft.seat).number();
+            let tokens = checkpoint.tokens(COUNTER, draft.closing, draft.voice).number();
             assert!(tokens <= budget && tokens >= budget * 97 / 100, "{tokens} of {budget}");
             assert!(!checkpoint.is_empty(Section::CriticalContext));
             took

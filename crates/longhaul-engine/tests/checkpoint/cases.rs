@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use longhaul_engine::checkpoint::{Checkpoint, Closing, Draft, Seat};
+use longhaul_engine::checkpoint::{Checkpoint, Closing, Draft, Voice};
 use longhaul_engine::redact::{Redactor, Rules};
 use longhaul_engine::tokens::{Counter, Tokens, Vocabulary};
 
@@ -56,10 +56,10 @@ fn checkpoint_of(given: &str) -> String {
         counter,
         focus: field("focus"),
         closing,
-        seat: Seat::User,
+        voice: Voice::User,
     };
     let made = Checkpoint::build(&draft, &mut Redactor::numbered(Rules::default()));
-    let text = made.render(closing, Seat::User);
+    let text = made.render(closing, Voice::User);
     assert!(counter.count(&text) <= draft.budget, "{text}");
     assert_eq!(Checkpoint::parse(&text), Some(made));
     text + "\n"

@@ -27,13 +27,13 @@ fn a_topic_gets_sixty_to_seventy_per_cent() {
         for budget in [1_000, 2_000, 5_000, 10_000] {
             let draft = Draft { focus: Some(words), ..draft(&told, budget) };
             let checkpoint = Checkpoint::build(&draft, &mut redactor());
-            let share = checkpoint.share_on(&topic, COUNTER, draft.closing, draft.seat);
+            let share = checkpoint.share_on(&topic, COUNTER, draft.closing, draft.voice);
             assert!(
                 (0.6..=0.7).contains(&share),
                 "{share} at {budget} on {words}\n{}",
                 render(&checkpoint, &draft)
             );
-            let tokens = checkpoint.tokens(COUNTER, draft.closing, draft.seat).number();
+            let tokens = checkpoint.tokens(COUNTER, draft.closing, draft.voice).number();
             assert!(
                 tokens <= budget && (tokens * 10 > budget * 9 || budget == 10_000),
                 "{tokens} of {budget}"

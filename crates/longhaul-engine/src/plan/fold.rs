@@ -43,7 +43,7 @@ impl Fold<'_> {
         let survey = work.survey;
         let before = self.gone.last().map_or(0, |last| last + 1);
         let role = seat::find(survey.transcript, before, self.gone).role();
-        let seat = if role == Role::User { checkpoint::Seat::User } else { checkpoint::Seat::Assistant };
+        let voice = if role == Role::User { checkpoint::Voice::User } else { checkpoint::Voice::Assistant };
         let closing = closing(survey, before);
         let previous = previous(survey, self.gone);
         let draft = checkpoint::Draft {
@@ -57,10 +57,10 @@ impl Fold<'_> {
             counter: survey.meter.counter,
             focus: work.wish.focus.as_deref(),
             closing,
-            seat,
+            voice,
         };
         let written = Checkpoint::build(&draft, work.redactor);
-        let text = written.render(closing, seat);
+        let text = written.render(closing, voice);
         let sections = Section::ALL.into_iter().filter(|section| !written.is_empty(*section)).count();
         let tokens = survey.meter.counter.count(&text);
         let report = CheckpointReport { by: WrittenBy::Code, tokens, sections };
@@ -105,7 +105,7 @@ fn previous(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> Option<Checkpoin
 
 /// What the least that a checkpoint can be would cost.
 pub(super) fn smallest(survey: &Survey<'_, '_>) -> Tokens {
-    survey.meter.counter.count(&Checkpoint::least(Closing::RequestAbove, checkpoint::Seat::User))
+    survey.meter.counter.count(&Checkpoint::least(Closing::RequestAbove, checkpoint::Voice::User))
 }
 
 /// What a rule adds to its words in a checkpoint: its mark, and its part of the heading.
