@@ -7,7 +7,9 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use longhaul_engine::cache::{self, Cache, Carrier, Chain, Mark, Marking, Request, Rules, Weights};
+use longhaul_engine::cache::{
+    self, Cache, Carrier, Chain, Landmarks, Mark, Marking, Request, Rules, Weights,
+};
 use longhaul_engine::known::Known;
 use longhaul_engine::policy::CacheStrategy;
 use longhaul_engine::wire::{self, Lifetime, Reading};
@@ -54,7 +56,7 @@ fn mark(
     let model = models::find("claude-sonnet-4-5");
     let first = Weights::new(transcript, reading, &model).first_reaching(known, Tokens(1_024));
     let marking = Marking { strategy, lifetime: Lifetime::FiveMinutes, carrier: Carrier::Content, first };
-    let marks = cache::marks(transcript, reading, &marking);
+    let marks = cache::marks(&Landmarks::of(transcript, reading), reading, &marking);
     let edits = cache::edits(transcript.body, reading, &marks);
     Rewrite::new(transcript, edits).unwrap_or_default().apply(transcript.body)
 }

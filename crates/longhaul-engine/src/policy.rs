@@ -195,6 +195,21 @@ impl Policy {
         Ok((policy, warnings))
     }
 
+    /// The same policy for a compaction that is made early, at fewer tokens than the threshold: what it may leave is less in
+    /// proportion, or there would be little to gain.
+    #[must_use]
+    pub fn early(&self, tokens: usize) -> Self {
+        let early = tokens.min(self.threshold);
+        let in_proportion =
+            |budget: usize| (budget as u128 * early as u128 / self.threshold.max(1) as u128) as usize;
+        Self {
+            goal: in_proportion(self.goal),
+            tail: in_proportion(self.tail),
+            tail_ceiling: in_proportion(self.tail_ceiling),
+            ..self.clone()
+        }
+    }
+
     /// Every derived number and how it came about, in the order they were derived.
     #[must_use]
     pub fn explain(&self) -> &[Derived] {

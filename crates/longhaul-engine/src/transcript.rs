@@ -368,6 +368,37 @@ impl<'b> Transcript<'b> {
         self.arrays.elements(element.array)[element.index as usize]
     }
 
+    /// The body as it was when its list had this many messages.
+    #[must_use]
+    pub fn first_messages(&self, count: usize) -> String {
+        let Some(id) = self.messages else { return self.body.to_owned() };
+        let (list, elements) = (self.arrays.array(id).at, self.arrays.elements(id));
+        let end =
+            count.checked_sub(1).and_then(|last| elements.get(last)).map_or(list.start + 1, |span| span.end);
+        [&self.body[..end as usize], &self.body[list.end as usize - 1..]].concat()
+    }
+
+    /// Some messages as they stand in the body, with what stands between them.
+    #[must_use]
+    pub fn messages_between(&self, from: usize, to: usize) -> &'b str {
+        let elements = self.messages.map_or(&[][..], |id| self.arrays.elements(id));
+        match elements.get(from..to) {
+            Some([first, .., last]) => &self.body[first.start as usize..last.end as usize],
+            Some([only]) => &self.body[only.range()],
+            _ => "",
+        }
+    }
+
+    /// The body with more messages, as they are written, at the end of its list.
+    #[must_use]
+    pub fn with_messages(&self, messages: &str) -> String {
+        let Some(id) = self.messages.filter(|_| !messages.is_empty()) else { return self.body.to_owned() };
+        let (list, elements) = (self.arrays.array(id).at, self.arrays.elements(id));
+        let (end, comma) =
+            elements.last().map_or((list.start as usize + 1, ""), |last| (last.end as usize, ","));
+        [&self.body[..end], comma, messages, &self.body[list.end as usize - 1..]].concat()
+    }
+
     /// The outermost object, for those who set a field of the request.
     #[must_use]
     pub fn root(&self) -> Span {

@@ -12,7 +12,7 @@
 
 mod support;
 
-use longhaul_engine::cache::{self, By, Carrier, Marking, cache_key, chain, edits, marks};
+use longhaul_engine::cache::{self, By, Carrier, Landmarks, Marking, cache_key, chain, edits, marks};
 use longhaul_engine::check::{Target, check};
 use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
 use longhaul_engine::transcript::CHECKPOINT_OPENING;
@@ -36,7 +36,7 @@ const USUAL: Marking = Marking {
 fn marked(dialect: Dialect, body: &str, marking: &Marking) -> String {
     let (transcript, _) = wire::parse(dialect, body).unwrap();
     let reading = wire::reading(&transcript);
-    let marks = marks(&transcript, &reading, marking);
+    let marks = marks(&Landmarks::of(&transcript, &reading), &reading, marking);
     let rewrite = Rewrite::new(&transcript, edits(body, &reading, &marks)).unwrap();
     let out = rewrite.apply(body);
     assert_eq!(rewrite.inverse(body).apply(&out), body);
@@ -495,6 +495,7 @@ fn marks_know_whose_they_are() {
     let body = json!({"system": [{"type": "text", "text": "You work.", "cache_control": mark()}], "messages": [user("a")]}).to_string();
     let (transcript, _) = wire::parse(Dialect::Messages, &body).unwrap();
     let reading = wire::reading(&transcript);
-    let by: Vec<By> = marks(&transcript, &reading, &USUAL).iter().map(|mark| mark.by).collect();
+    let by: Vec<By> =
+        marks(&Landmarks::of(&transcript, &reading), &reading, &USUAL).iter().map(|mark| mark.by).collect();
     assert_eq!(by, [By::Client, By::Longhaul]);
 }

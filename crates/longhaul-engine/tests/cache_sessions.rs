@@ -16,10 +16,11 @@ mod support;
 
 use std::time::Duration;
 
-use longhaul_engine::cache::{self, Cache, Carrier, Chain, Marking, Request, Rules, Weights};
-use longhaul_engine::cost::{self, Sent, Session};
+use longhaul_engine::cache::{self, Cache, Carrier, Chain, Landmarks, Marking, Request, Rules, Weights};
+use longhaul_engine::cost::{self, Course, Marks, Replay, Sent, Session};
 use longhaul_engine::known::Known;
 use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
+use longhaul_engine::policy::{CacheTtl, Config, Policy};
 use longhaul_engine::transcript::CHECKPOINT_OPENING;
 use longhaul_engine::wire::{self, Lifetime, Part};
 use longhaul_engine::{Dialect, Tokens, Transcript, models};
@@ -34,23 +35,25 @@ fn input_costs<'b>(
     pauses: impl Fn(&[Sent]) -> Vec<Duration>,
 ) -> (usize, [f64; 3]) {
     let (model, price) = (models::find(MODEL), cost::find(MODEL).unwrap().price);
-    let reading = wire::reading(transcript);
-    let chain = Chain::of(&reading);
-    let sizes = Weights::new(transcript, &reading, &model).prefixes(&mut Known::default());
-    let session = Session { transcript, reading: &reading, chain: &chain, sizes: &sizes };
+    let known = &mut Known::default();
+    let session = Session::of(transcript, &model, known);
     let requests = session.requests();
-    let first = sizes.iter().position(|size| *size >= Tokens(model.facts.cache_minimum as u64));
-    let carrier = Carrier::Message;
-    let cost = |strategy: Option<CacheStrategy>| {
-        let traffic = session.replay(Rules::of(&model), &requests, &pauses(&requests), |so_far| {
-            strategy.map_or(Vec::new(), |strategy| {
-                let marking = Marking { strategy, lifetime: Lifetime::FiveMinutes, carrier, first };
-                cache::marks(transcript, so_far, &marking)
-            })
-        });
-        traffic.iter().map(|traffic| traffic.usage(Tokens::ZERO).bill(&price).input().0).sum::<f64>()
+    let (policy, _) = Policy::new(&Config::default(), &model).unwrap();
+    let pauses = pauses(&requests);
+    let mut cost = |strategy: Option<CacheStrategy>| {
+        let marks = |strategy| Marks { strategy, ttl: CacheTtl::FiveMinutes, carrier: Carrier::Message };
+        let replay = Replay {
+            session: &session,
+            requests: &requests,
+            pauses: &pauses,
+            rules: Rules::of(&model),
+            price: &price,
+            marks: strategy.map(marks),
+        };
+        let turns = replay.run(Course::Marks, &policy, known).unwrap();
+        turns.iter().map(|turn| turn.bill.input().0).sum::<f64>()
     };
-    (requests.len(), [None, Some(SystemAndThree), Some(Prefix)].map(cost))
+    (requests.len(), [None, Some(SystemAndThree), Some(Prefix)].map(&mut cost))
 }
 
 fn without_pauses(requests: &[Sent]) -> Vec<Duration> {
@@ -121,7 +124,10 @@ fn after_a_compaction_the_cache_is_settled_by_the_second_turn() {
                 carrier: Carrier::Content,
                 first: Some(0),
             };
-            let (chain, marks) = (Chain::of(&reading), cache::marks(&transcript, &reading, &marking));
+            let (chain, marks) = (
+                Chain::of(&reading),
+                cache::marks(&Landmarks::of(&transcript, &reading), &reading, &marking),
+            );
             now += Duration::from_secs(10);
             let request =
                 Request { links: &chain.links, settings: chain.settings, sizes: &sizes, marks: &marks };

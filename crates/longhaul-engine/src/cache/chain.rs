@@ -12,7 +12,7 @@
 
 use crate::Transcript;
 use crate::json::Span;
-use crate::wire::{Part, Reading, Says, Settings, pair, reading};
+use crate::wire::{Part, Piece, Reading, Says, Settings, pair, reading};
 
 /// The identity of all that was read up to some piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,12 +68,16 @@ impl Chain {
     /// The chain of a body that was read.
     #[must_use]
     pub fn of(reading: &Reading) -> Self {
-        let mut prefix = Prefix::START;
-        let links = reading.pieces.iter().map(|piece| {
-            prefix = prefix.then(piece.says);
-            Link { part: piece.part, message: piece.message, at: piece.at, prefix }
-        });
-        Self { links: links.collect(), settings: reading.settings }
+        let mut chain = Self { links: Vec::with_capacity(reading.pieces.len()), settings: reading.settings };
+        reading.pieces.iter().for_each(|piece| chain.push(piece));
+        chain
+    }
+
+    /// Goes on with one more piece.
+    pub(crate) fn push(&mut self, piece: &Piece) {
+        let before = self.links.last().map_or(Prefix::START, |link| link.prefix);
+        let prefix = before.then(piece.says);
+        self.links.push(Link { part: piece.part, message: piece.message, at: piece.at, prefix });
     }
 
     /// How many pieces two bodies begin with alike, whatever their settings.

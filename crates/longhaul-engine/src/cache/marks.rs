@@ -51,14 +51,38 @@ pub struct Marking {
     pub first: Option<usize>,
 }
 
+/// Pieces of a body that do not move while it grows: whoever marks every request of a session finds them once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Landmarks {
+    /// Where the part of the prompt that is the same in every request ends, before the messages at the latest.
+    stable: usize,
+    /// What an earlier compaction left.
+    checkpoint: Option<usize>,
+}
+
+impl Landmarks {
+    /// Where they are in this body.
+    #[must_use]
+    pub fn of(transcript: &Transcript<'_>, reading: &Reading) -> Self {
+        let changes = volatile(transcript.body, reading).into_iter().find(|v| v.pace == Pace::Request);
+        let system = reading.pieces.partition_point(|piece| piece.part <= Part::System);
+        let newest = transcript.units.iter().rev().find_map(|unit| match &unit.kind {
+            UnitKind::Checkpoint(block) => Some(block.at),
+            _ => None,
+        });
+        let holds = |at| reading.pieces.iter().position(|piece| piece.at.contains(at));
+        Self { stable: changes.map_or(system, |v| v.piece), checkpoint: newest.and_then(holds) }
+    }
+}
+
 /// Every mark that the body is to have, the client's among them, in the order of reading.
 #[must_use]
-pub fn marks(transcript: &Transcript<'_>, reading: &Reading, marking: &Marking) -> Vec<Mark> {
+pub fn marks(landmarks: &Landmarks, reading: &Reading, marking: &Marking) -> Vec<Mark> {
     let client =
         reading.marks.iter().map(|mark| Mark { piece: mark.piece, lifetime: mark.lifetime, by: By::Client });
     let mut marks: Vec<Mark> = client.collect();
     let Some(first) = marking.first else { return marks };
-    let places = Places { transcript, reading, marking };
+    let places = Places { landmarks, reading, marking };
     let wanted = match marking.strategy {
         CacheStrategy::SystemAndThree => places.system_and_three(),
         CacheStrategy::Prefix => places.prefix(),
@@ -131,13 +155,13 @@ fn legal(client: &[Mark], piece: usize, wanted: Lifetime) -> Lifetime {
 }
 
 /// The places of a body where marks can go.
-struct Places<'t, 'b> {
-    transcript: &'t Transcript<'b>,
+struct Places<'t> {
+    landmarks: &'t Landmarks,
     reading: &'t Reading,
     marking: &'t Marking,
 }
 
-impl Places<'_, '_> {
+impl Places<'_> {
     /// Where the most valuable marks go, best first.
     fn system_and_three(&self) -> Vec<usize> {
         let mut wanted: Vec<usize> =
@@ -149,15 +173,13 @@ impl Places<'_, '_> {
     /// The newest turn, the stable part of the system prompt, a spare where the newest turn is too far from the one before,
     /// the newest checkpoint, the tools.
     fn prefix(&self) -> Vec<usize> {
-        let system = self.end_of(Part::System);
-        let unstable = volatile(self.transcript.body, self.reading);
-        let stable = unstable.iter().find(|v| v.pace == Pace::Request).map_or(system, |v| v.piece);
+        let stable = self.landmarks.stable;
         let newest = self.newest_messages().next();
         [
             newest,
             self.last_seat(0..stable, Part::System),
             newest.and_then(|newest| self.spare(newest)),
-            self.checkpoint(),
+            self.landmarks.checkpoint.filter(|at| self.is_seat(&self.pieces()[*at])),
             self.last_seat(0..stable, Part::Tools),
         ]
         .into_iter()
@@ -217,13 +239,5 @@ impl Places<'_, '_> {
         let begins = (start..reply).rev().find(|at| !is_reply(at))?;
         let before = (start..=begins).rev().find(|&at| self.is_seat(&self.pieces()[at]))?;
         (newest - before >= LOOK_BACK).then_some(before)
-    }
-
-    fn checkpoint(&self) -> Option<usize> {
-        let block = self.transcript.units.iter().rev().find_map(|unit| match &unit.kind {
-            UnitKind::Checkpoint(block) => Some(block),
-            _ => None,
-        })?;
-        self.pieces().iter().position(|piece| piece.at.contains(block.at) && self.is_seat(piece))
     }
 }

@@ -21,7 +21,7 @@ mod volatile;
 mod weigh;
 
 pub use chain::{Chain, Change, Difference, Link, Prefix, chain, compare};
-pub use marks::{By, LOOK_BACK, MOST_MARKS, Mark, Marking, cache_key, edits, marks, session_key};
+pub use marks::{By, LOOK_BACK, Landmarks, MOST_MARKS, Mark, Marking, cache_key, edits, marks, session_key};
 pub use model::{Cache, Ends, Request, Rules, Traffic};
 pub use pace::{Choice, FIVE_MINUTES, ONE_HOUR, Rhythm, lifetime};
 pub use route::{Carrier, Provider, Route};

@@ -141,6 +141,24 @@ impl Cache {
         }
     }
 
+    /// How much of a request would be found at that time. Nothing changes by asking.
+    #[must_use]
+    pub fn warm(&self, now: Duration, request: &Request<'_>) -> Tokens {
+        let live = |piece: usize| self.entries.get(&request.key(piece)).filter(|entry| entry.lapses >= now);
+        match self.rules.ends {
+            Ends::Nowhere => Tokens::ZERO,
+            Ends::Marks => {
+                let marks = self.marked(request);
+                let found = newest_found(&marks, |piece| live(piece).is_some());
+                found.and_then(live).map_or(Tokens::ZERO, |entry| entry.tokens)
+            }
+            Ends::Steps(step) => {
+                let found = (0..request.sizes.len()).rev().find(|&piece| live(piece).is_some());
+                found.map_or(Tokens::ZERO, |piece| self.in_steps(request.sizes[piece], step))
+            }
+        }
+    }
+
     /// When the last of what was kept for this prompt lapses; nothing if none of it is kept.
     #[must_use]
     pub fn lapses(&self, chain: &Chain) -> Option<Duration> {
@@ -149,15 +167,8 @@ impl Cache {
     }
 
     fn send_marked(&mut self, now: Duration, request: &Request<'_>, total: Tokens) -> Traffic {
-        let last = request.sizes.len().saturating_sub(1);
-        let marked = |mark: &Mark| (mark.piece.unwrap_or(last), mark.lifetime);
-        let mut marks: Vec<(usize, Lifetime)> = request.marks.iter().map(marked).collect();
-        marks.retain(|&(piece, _)| request.sizes.get(piece).is_some_and(|size| *size >= self.rules.minimum));
-        marks.sort_unstable();
-        let seen_from = |mark: usize| (mark + 1).saturating_sub(LOOK_BACK)..=mark;
-        let found = marks.iter().rev().find_map(|&(mark, _)| {
-            seen_from(mark).rev().find(|&piece| self.entries.contains_key(&request.key(piece)))
-        });
+        let marks = self.marked(request);
+        let found = newest_found(&marks, |piece| self.entries.contains_key(&request.key(piece)));
         let mut read = Tokens::ZERO;
         if let Some(piece) = found {
             let marks_before = marks.iter().map(|(mark, _)| *mark).filter(|mark| *mark < piece);
@@ -186,6 +197,22 @@ impl Cache {
         traffic
     }
 
+    /// The marks behind prefixes that are long enough, in the order of reading.
+    fn marked(&self, request: &Request<'_>) -> Vec<(usize, Lifetime)> {
+        let last = request.sizes.len().saturating_sub(1);
+        let marked = |mark: &Mark| (mark.piece.unwrap_or(last), mark.lifetime);
+        let mut marks: Vec<(usize, Lifetime)> = request.marks.iter().map(marked).collect();
+        marks.retain(|&(piece, _)| request.sizes.get(piece).is_some_and(|size| *size >= self.rules.minimum));
+        marks.sort_unstable();
+        marks
+    }
+
+    /// How much of a prefix a cache without marks keeps.
+    fn in_steps(&self, tokens: Tokens, step: Tokens) -> Tokens {
+        let whole = Tokens(tokens.number() / step.number().max(1) * step.number());
+        if whole < self.rules.minimum { Tokens::ZERO } else { whole }
+    }
+
     fn send_unmarked(
         &mut self,
         now: Duration,
@@ -193,14 +220,10 @@ impl Cache {
         total: Tokens,
         step: Tokens,
     ) -> Traffic {
-        let in_steps = |tokens: Tokens| {
-            let whole = Tokens(tokens.number() / step.number().max(1) * step.number());
-            if whole < self.rules.minimum { Tokens::ZERO } else { whole }
-        };
         let pieces = 0..request.sizes.len();
         let found = pieces.clone().rev().find(|&piece| self.entries.contains_key(&request.key(piece)));
-        let read = found.map_or(Tokens::ZERO, |piece| in_steps(request.sizes[piece]));
-        let written_5m = in_steps(total) - read;
+        let read = found.map_or(Tokens::ZERO, |piece| self.in_steps(request.sizes[piece], step));
+        let written_5m = self.in_steps(total, step) - read;
         for piece in pieces {
             let entry =
                 Entry { tokens: request.sizes[piece], lifetime: FIVE_MINUTES, lapses: now + FIVE_MINUTES };
@@ -209,6 +232,12 @@ impl Cache {
         let warm = found.filter(|_| read > Tokens::ZERO).map_or(0, |piece| piece + 1);
         Traffic { read, written_5m, written_1h: Tokens::ZERO, fresh: total - read - written_5m, warm }
     }
+}
+
+/// The newest piece that is kept, as far as somebody who starts at the marks looks for one.
+fn newest_found(marks: &[(usize, Lifetime)], is_kept: impl Fn(usize) -> bool) -> Option<usize> {
+    let seen_from = |mark: usize| (mark + 1).saturating_sub(LOOK_BACK)..=mark;
+    marks.iter().rev().find_map(|&(mark, _)| seen_from(mark).rev().find(|&piece| is_kept(piece)))
 }
 
 /// Under what a prefix is kept: another model voids everything, other settings void the messages.

@@ -1,147 +1,388 @@
-//! A session, request by request: what each would have read, written and paid.
+//! A session, request by request: what each would have read, written and paid, had somebody compacted on the way.
 //!
-//! A body holds the whole session, because every request is the one before with more at its end. So the requests of a session
-//! are the beginnings of its last body that end where a reply begins.
+//! ```text
+//! original   [ m0 m1 m2 m3 m4 m5 m6 m7 ]
+//! view       [ m0 checkpoint m4 ] m5 m6 m7      one view from compaction to compaction: the rest is the session's own
+//! ```
+//!
+//! Between two compactions what is sent only grows, because a ledger replays the cuts. So a compaction is planned on what was
+//! last sent, and all other requests cost no more than their new messages.
 
 use std::time::Duration;
 
+use super::course::Course;
 use super::prices::{Dollars, Price};
-use super::usage::Usage;
-use crate::cache::{Cache, Chain, Mark, Request, Rules, Traffic};
-use crate::json::Span;
-use crate::transcript::{Speaker, UnitKind};
-use crate::wire::{Part, Reading, Role};
-use crate::{Tokens, Transcript};
+use super::schedule::{Band, Outlook, Prospect, Verdict, decide};
+use super::session::{Sent, Session};
+use super::usage::{Bill, Usage};
+use crate::cache::{
+    self, Cache, Carrier, Chain, Landmarks, Mark, Marking, Request, Rhythm, Rules, Traffic, Weights,
+};
+use crate::known::Known;
+use crate::ledger::Ledger;
+use crate::plan::{self, Keep, Plan, StateReport, Trigger, Wish};
+use crate::policy::{CacheStrategy, CacheTtl, Policy};
+use crate::wire::{self, Lifetime, Reading};
+use crate::{Dialect, Refused, Tokens};
 
-/// A session that is to be replayed.
+/// A session, when its requests were sent, and to whom.
 #[derive(Debug, Clone, Copy)]
-pub struct Session<'s> {
-    /// Its last body,
-    pub transcript: &'s Transcript<'s>,
-    /// as a provider reads it.
-    pub reading: &'s Reading,
-    /// The chain of that.
-    pub chain: &'s Chain,
-    /// The tokens up to and with each piece.
-    pub sizes: &'s [Tokens],
+pub struct Replay<'r, 's, 'b> {
+    /// The session.
+    pub session: &'r Session<'s, 'b>,
+    /// Its requests.
+    pub requests: &'r [Sent],
+    /// The pause before each.
+    pub pauses: &'r [Duration],
+    /// How the provider caches.
+    pub rules: Rules,
+    /// What it charges.
+    pub price: &'r Price,
+    /// How marks are set, where they are.
+    pub marks: Option<Marks>,
 }
 
-/// One request of a session.
+/// How marks are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sent {
-    /// How many pieces of the session it held.
-    pub pieces: usize,
-    /// How many tokens its reply had.
-    pub output: Tokens,
-    /// Whether a person spoke before it, and not a tool.
-    pub asked: bool,
+pub struct Marks {
+    /// Where.
+    pub strategy: CacheStrategy,
+    /// For how long.
+    pub ttl: CacheTtl,
+    /// What carries one in a Chat body.
+    pub carrier: Carrier,
 }
 
-impl Session<'_> {
-    /// Its requests, in their order.
-    #[must_use]
-    pub fn requests(&self) -> Vec<Sent> {
-        let pieces = &self.reading.pieces;
-        let is_reply =
-            |at: usize| pieces[at].part == Part::Messages && pieces[at].role == Some(Role::Assistant);
-        let size = |pieces: usize| pieces.checked_sub(1).map_or(Tokens::ZERO, |last| self.sizes[last]);
-        let spoken = self.spoken();
-        let asked = |sent: usize| {
-            let last = pieces[sent - 1].at;
-            spoken
-                .get(spoken.partition_point(|words| words.start < last.start))
-                .is_some_and(|words| last.contains(*words))
-        };
-        let begins = (1..pieces.len()).filter(|&at| is_reply(at) && !is_reply(at - 1));
-        let mut requests: Vec<Sent> = begins
-            .map(|pieces_sent| {
-                let ends = (pieces_sent..pieces.len()).find(|&at| !is_reply(at)).unwrap_or(pieces.len());
-                let output = size(ends) - size(pieces_sent);
-                Sent { pieces: pieces_sent, output, asked: asked(pieces_sent) }
-            })
-            .collect();
-        if pieces.last().is_some_and(|last| last.role != Some(Role::Assistant)) {
-            requests.push(Sent { pieces: pieces.len(), output: Tokens::ZERO, asked: asked(pieces.len()) });
-        }
-        requests
-    }
+/// One request of a replay.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Turn {
+    /// When it was sent, counted from the first.
+    pub at: Duration,
+    /// What it held.
+    pub tokens: Tokens,
+    /// What became of it in the cache.
+    pub traffic: Traffic,
+    /// What came back.
+    pub output: Tokens,
+    /// What it cost.
+    pub bill: Bill,
+    /// The compaction before it.
+    pub compacted: Option<Compacted>,
+}
 
-    /// Where the words of people stand, in the order of the body.
-    fn spoken(&self) -> Vec<Span> {
-        let prompts = self.transcript.units.iter().filter_map(|unit| match &unit.kind {
-            UnitKind::Prompt { by: Speaker::User, blocks } => Some(blocks),
-            _ => None,
-        });
-        let mut spans: Vec<Span> = prompts.flatten().map(|block| block.at).collect();
-        spans.sort_unstable();
-        spans
-    }
-
-    /// Sends the requests through a cache, with the marks that `marks` sets for each and the pauses before each. The marks get
-    /// the session as far as the request held it.
-    pub fn replay(
-        &self,
-        rules: Rules,
-        requests: &[Sent],
-        pauses: &[Duration],
-        mut marks: impl FnMut(&Reading) -> Vec<Mark>,
-    ) -> Vec<Traffic> {
-        let mut cache = Cache::new(rules);
-        let (mut now, mut so_far) = (Duration::ZERO, Reading { pieces: Vec::new(), ..self.reading.clone() });
-        let sent = requests.iter().zip(pauses.iter().chain(std::iter::repeat(&Duration::ZERO)));
-        sent.map(|(&Sent { pieces, .. }, pause)| {
-            now += *pause;
-            so_far.pieces.extend_from_slice(&self.reading.pieces[so_far.pieces.len()..pieces]);
-            so_far.marks.clear();
-            let request = Request {
-                links: &self.chain.links[..pieces],
-                settings: self.chain.settings,
-                sizes: &self.sizes[..pieces],
-                marks: &marks(&so_far),
-            };
-            cache.send(now, &request)
-        })
-        .collect()
-    }
+/// A compaction of a replay.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compacted {
+    /// Tokens before,
+    pub before: Tokens,
+    /// and after.
+    pub after: Tokens,
+    /// Why, in words.
+    pub reason: String,
+    /// What it was worth, where that was weighed.
+    pub verdict: Option<Verdict>,
 }
 
 /// What a replayed session used and cost.
 #[must_use]
-pub fn total(requests: &[Sent], traffic: &[Traffic], price: &Price) -> (Usage, Dollars) {
-    let used = traffic.iter().zip(requests).map(|(traffic, sent)| traffic.usage(sent.output));
-    used.fold((Usage::default(), Dollars::ZERO), |(sum, dollars), usage| {
-        (sum + usage, dollars + usage.bill(price).total())
+pub fn total(turns: &[Turn]) -> (Usage, Dollars) {
+    turns.iter().fold((Usage::default(), Dollars::ZERO), |(used, paid), turn| {
+        (used + turn.traffic.usage(turn.output), paid + turn.bill.total())
     })
 }
 
-/// How long people and tools let a model wait, drawn so that equal seeds give equal sessions.
-///
-/// A tool answers within seconds. People's pauses are spread log-normally around a minute and a half, so that 27 in 100 are
-/// longer than five minutes and 3 in 100 longer than an hour.
-#[must_use]
-pub fn pauses(requests: &[Sent], seed: u64) -> Vec<Duration> {
-    const MEDIAN_SECONDS: f64 = 90.0;
-    const SPREAD: f64 = 1.965;
-    const LONGEST_SECONDS: f64 = 8.0 * 3_600.0;
-    let mut state = seed;
-    let pause = |sent: &Sent| {
-        let normal = normal(&mut state);
-        let seconds =
-            if sent.asked { MEDIAN_SECONDS * (SPREAD * normal).exp() } else { 8.0 * normal.exp().min(15.0) };
-        Duration::from_secs_f64(seconds.min(LONGEST_SECONDS))
-    };
-    requests.iter().map(pause).collect()
+impl Replay<'_, '_, '_> {
+    /// Goes through the session on one course.
+    ///
+    /// # Errors
+    /// A compaction that could not be written down, which would be a mistake of ours.
+    pub fn run(&self, course: Course, policy: &Policy, known: &mut Known) -> Result<Vec<Turn>, Refused> {
+        let mut run = Run {
+            replay: self,
+            course,
+            policy,
+            known,
+            cache: Cache::new(self.rules),
+            view: View::start(self.session),
+            now: Duration::ZERO,
+            in_vain: 0,
+            not_before: Tokens::ZERO,
+        };
+        (0..self.requests.len()).map(|at| run.turn(at)).collect()
+    }
+
+    fn pause(&self, at: usize) -> Duration {
+        self.pauses.get(at).copied().unwrap_or_default()
+    }
 }
 
-/// A draw from the normal distribution: twelve even draws, whose sum has nearly its shape.
-fn normal(state: &mut u64) -> f64 {
-    let mut even = || {
-        // The increments and mixing steps of SplitMix64.
-        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = *state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) as f64 / u64::MAX as f64
-    };
-    (0..12).map(|_| even()).sum::<f64>() - 6.0
+/// A replay under way.
+struct Run<'k, 'r, 's, 'b> {
+    replay: &'k Replay<'r, 's, 'b>,
+    course: Course,
+    policy: &'k Policy,
+    known: &'k mut Known,
+    cache: Cache,
+    view: View,
+    now: Duration,
+    /// How many compactions in a row came to little.
+    in_vain: u32,
+    /// None is tried until this size.
+    not_before: Tokens,
+}
+
+impl Run<'_, '_, '_, '_> {
+    fn turn(&mut self, at: usize) -> Result<Turn, Refused> {
+        let sent = self.replay.requests[at];
+        if at > 0 {
+            self.now += self.replay.pause(at);
+        }
+        if sent.asked {
+            // What was in the way may be over: a loop with bound reasoning ends where a person speaks.
+            self.not_before = Tokens::ZERO;
+        }
+        self.view.grow(self.replay.session, sent.pieces);
+        let compacted = self.compact(at)?;
+        let marks = self.marks(&self.view, at);
+        let traffic = self.cache.send(self.now, &self.view.request(&marks));
+        let bill = traffic.usage(sent.output).bill(self.replay.price);
+        let tokens = self.view.total();
+        Ok(Turn { at: self.now, tokens, traffic, output: sent.output, bill, compacted })
+    }
+
+    /// Compacts if the course says so.
+    fn compact(&mut self, at: usize) -> Result<Option<Compacted>, Refused> {
+        let before = self.view.total();
+        let due = match self.course {
+            Course::Nothing | Course::Marks => return Ok(None),
+            Course::Compressor(_) => self.policy.threshold,
+            Course::SacredZone => self.policy.sacred.trigger,
+            Course::Scheduler => self.policy.goal,
+        };
+        if before < Tokens(due as u64).max(self.not_before) {
+            return Ok(None);
+        }
+        let weighed = self.course == Course::Scheduler;
+        if weighed && !self.verdict(at, self.expected()).decision.compacts() {
+            return Ok(None);
+        }
+        let Some((view, reason)) = self.planned()? else {
+            self.note(before, before);
+            return Ok(None);
+        };
+        let verdict = weighed.then(|| {
+            let after = Prospect { tokens: view.total(), warm: self.warm(&view, at) };
+            self.verdict(at, after)
+        });
+        if verdict.is_some_and(|verdict| !verdict.decision.compacts()) {
+            self.wait(before);
+            return Ok(None);
+        }
+        self.view = view;
+        let after = self.view.total();
+        self.note(before, after);
+        Ok(Some(Compacted { before, after, reason, verdict }))
+    }
+
+    /// Two attempts in a row that came to little are enough for a while.
+    fn note(&mut self, before: Tokens, after: Tokens) {
+        let saved = 1.0 - after.number() as f64 / before.number().max(1) as f64;
+        self.in_vain = StateReport::after(self.in_vain, saved).ineffective_in_a_row;
+        if self.in_vain >= 2 {
+            self.wait(after);
+        }
+    }
+
+    /// Nothing is tried again until the request has grown by a twentieth of the window.
+    fn wait(&mut self, size: Tokens) {
+        self.not_before = size + Tokens(self.policy.window as u64 / 20);
+    }
+
+    /// What a compaction of the request as it is now would leave.
+    fn planned(&mut self) -> Result<Option<(View, String)>, Refused> {
+        let session = self.replay.session;
+        let dialect = session.transcript.dialect;
+        let body = self.view.body(session);
+        let (transcript, _) = wire::parse(dialect, &body)?;
+        let wish = Wish {
+            trigger: Trigger::Preflight,
+            force: self.course == Course::Scheduler,
+            to_tokens: None,
+            focus: None,
+            keep: Keep::Nothing,
+            session: None,
+        };
+        let none = Ledger::default();
+        let plan = match self.course {
+            Course::SacredZone => plan::sacred_zone(self.policy, &wish, self.known, &transcript)?,
+            Course::Scheduler => {
+                let policy = self.policy.early(self.view.total().number() as usize);
+                plan::compressor(&policy, &wish, &none, self.known, &transcript)?
+            }
+            _ => plan::compressor(self.policy, &wish, &none, self.known, &transcript)?,
+        };
+        let Plan::Ready(outcome) = plan else { return Ok(None) };
+        let view = View::compacted(outcome.body, dialect, self.policy, self.known, &self.view, session)?;
+        Ok(Some((view, outcome.report.reason)))
+    }
+
+    fn verdict(&self, at: usize, compact: Prospect) -> Verdict {
+        let leave = Prospect { tokens: self.view.total(), warm: self.warm(&self.view, at) };
+        let session = self.replay.session;
+        let sent = self.replay.requests[at].pieces;
+        let since = self.replay.requests[at.saturating_sub(RECENT)].pieces;
+        let growth = (session.size(sent) - session.size(since)).number() / at.clamp(1, RECENT) as u64;
+        let outlook = Outlook {
+            leave,
+            compact,
+            turns: at,
+            growth: Tokens(growth),
+            pauses: self.replay.pauses.get(1..=at).unwrap_or_default(),
+            lifetime: self.lifetime(at),
+            summary: Dollars::ZERO,
+        };
+        decide(&Band::of(self.policy), &outlook, self.replay.price)
+    }
+
+    /// What a compaction is expected to leave, before one is planned: what must stay, the tail and a checkpoint.
+    fn expected(&self) -> Prospect {
+        let head = self.view.preamble();
+        let rest = self.view.total() - head;
+        let tail = Tokens(self.policy.early(self.view.total().number() as usize).tail as u64).min(rest);
+        let checkpoint = self.policy.checkpoint.tokens((rest - tail).number() as usize);
+        let is_warm = self.cache.lapses(&self.view.chain).is_some_and(|lapses| lapses >= self.now);
+        let warm = if is_warm { head } else { Tokens::ZERO };
+        Prospect { tokens: head + tail + Tokens(checkpoint as u64), warm }
+    }
+
+    fn warm(&self, view: &View, at: usize) -> Tokens {
+        self.cache.warm(self.now, &view.request(&self.marks(view, at)))
+    }
+
+    fn marks(&self, view: &View, at: usize) -> Vec<Mark> {
+        let Some(Marks { strategy, carrier, .. }) =
+            self.replay.marks.filter(|_| self.course != Course::Nothing)
+        else {
+            return Vec::new();
+        };
+        let first = view.sizes.iter().position(|size| *size >= self.replay.rules.minimum);
+        let marking = Marking { strategy, lifetime: self.lifetime(at), carrier, first };
+        cache::marks(&view.landmarks, &view.reading, &marking)
+    }
+
+    fn lifetime(&self, at: usize) -> Lifetime {
+        match self.replay.marks.map(|marks| marks.ttl) {
+            None | Some(CacheTtl::FiveMinutes) => Lifetime::FiveMinutes,
+            Some(CacheTtl::OneHour) => Lifetime::OneHour,
+            Some(CacheTtl::Auto) => {
+                let pauses = self.replay.pauses.get(1..at).unwrap_or_default();
+                let prefix = self.view.total();
+                let added = Tokens(prefix.number() / (at as u64 + 1));
+                cache::lifetime(&Rhythm { pauses, prefix, added }, self.replay.price).lifetime
+            }
+        }
+    }
+}
+
+/// Over so many turns it is judged what a turn adds.
+const RECENT: usize = 20;
+
+/// What is sent: the session as it is, or what a compaction left of its beginning and the rest as it is.
+struct View {
+    /// What a compaction left, as it was then.
+    left: Option<Left>,
+    /// All that is sent.
+    reading: Reading,
+    chain: Chain,
+    sizes: Vec<Tokens>,
+    landmarks: Landmarks,
+    /// How many pieces of the session are in it, or in what stands for them.
+    pieces: usize,
+}
+
+/// What a compaction left.
+struct Left {
+    body: String,
+    /// How many messages it has.
+    messages: u32,
+    /// How many messages of the session it stands for.
+    stands_for: u32,
+}
+
+impl View {
+    /// Before the first request.
+    fn start(session: &Session<'_, '_>) -> Self {
+        let reading = Reading { pieces: Vec::new(), marks: Vec::new(), ..session.reading.clone() };
+        let chain = Chain { links: Vec::new(), settings: reading.settings };
+        Self { left: None, reading, chain, sizes: Vec::new(), landmarks: session.landmarks, pieces: 0 }
+    }
+
+    /// After a compaction left this body of all that `before` held.
+    fn compacted(
+        body: String,
+        dialect: Dialect,
+        policy: &Policy,
+        known: &mut Known,
+        before: &Self,
+        session: &Session<'_, '_>,
+    ) -> Result<Self, Refused> {
+        let (transcript, _) = wire::parse(dialect, &body)?;
+        let mut reading = wire::reading(&transcript);
+        let sizes = Weights::new(&transcript, &reading, &policy.model).prefixes(known);
+        let landmarks = Landmarks::of(&transcript, &reading);
+        let chain = Chain::of(&reading);
+        let messages = transcript.message_count() as u32;
+        reading.marks.clear();
+        let stands_for = session.messages(before.pieces);
+        let pieces = before.pieces;
+        let left = Some(Left { body, messages, stands_for });
+        Ok(Self { left, reading, chain, sizes, landmarks, pieces })
+    }
+
+    /// With the session's next pieces.
+    fn grow(&mut self, session: &Session<'_, '_>, pieces: usize) {
+        for at in self.pieces..pieces {
+            let mut piece = session.reading.pieces[at].clone();
+            if let Some(left) = &self.left {
+                piece.message = piece.message.map(|message| message + left.messages - left.stands_for);
+            }
+            self.chain.push(&piece);
+            self.reading.pieces.push(piece);
+            let added = session.sizes[at] - session.size(at);
+            self.sizes.push(self.total() + added);
+        }
+        self.pieces = self.pieces.max(pieces);
+    }
+
+    fn total(&self) -> Tokens {
+        self.sizes.last().copied().unwrap_or_default()
+    }
+
+    /// The tools and the system prompt.
+    fn preamble(&self) -> Tokens {
+        let pieces = self.reading.pieces.partition_point(|piece| piece.part < wire::Part::Messages);
+        pieces.checked_sub(1).map_or(Tokens::ZERO, |last| self.sizes[last])
+    }
+
+    fn request<'v>(&'v self, marks: &'v [Mark]) -> Request<'v> {
+        Request { links: &self.chain.links, settings: self.chain.settings, sizes: &self.sizes, marks }
+    }
+
+    /// The request's body: what a compaction left, with the session's messages since then.
+    fn body(&self, session: &Session<'_, '_>) -> String {
+        let messages = session.messages(self.pieces);
+        match &self.left {
+            None => session.transcript.first_messages(messages as usize),
+            Some(left) => {
+                let since = session.transcript.messages_between(left.stands_for as usize, messages as usize);
+                with_more(&left.body, session.transcript.dialect, since)
+            }
+        }
+    }
+}
+
+/// A body with more messages at the end of its list.
+fn with_more(body: &str, dialect: Dialect, messages: &str) -> String {
+    let Ok((transcript, _)) = wire::parse(dialect, body) else { return body.to_owned() };
+    transcript.with_messages(messages)
 }

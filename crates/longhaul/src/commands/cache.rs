@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use longhaul_engine::cache::{
-    self, By, Carrier, Chain, Mark, Marking, Pace, Provider, Remedy, Route, Volatile, Weights,
+    self, By, Carrier, Chain, Landmarks, Mark, Marking, Pace, Provider, Remedy, Route, Volatile, Weights,
 };
 use longhaul_engine::check::Target;
 use longhaul_engine::cost::{self, Dollars, Prices};
@@ -153,7 +153,9 @@ impl Asked<'_, '_> {
         let total = sizes.last().copied().unwrap_or_default();
         let (marking, minimum) = self.marking(route, &sizes, &mut notes);
         let marks = match marking {
-            Some(marking) => cache::marks(self.transcript, &self.reading, &marking),
+            Some(marking) => {
+                cache::marks(&Landmarks::of(self.transcript, &self.reading), &self.reading, &marking)
+            }
             None => self.clients(),
         };
         let mut edits = cache::edits(self.transcript.body, &self.reading, &marks);

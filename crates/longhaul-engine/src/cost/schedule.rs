@@ -1,0 +1,291 @@
+//! Whether to compact now: a priced decision inside the band between comfortable and necessary.
+//!
+//! ```text
+//! 0 ──────── comfortable ═══════ the band ═══════ threshold ────────▶ tokens
+//!   leave              what costs less in the end            compact
+//! ```
+//!
+//! A compaction has a price: what it leaves is written into the cache anew, and some of what it removes will be fetched again.
+//! It has a yield: every later turn carries less. The price is paid now and the yield comes turn by turn, so what matters is
+//! for how many turns it comes. They are counted up to the first of three events: the session ends, the next compaction is due
+//! anyway, or the cache lapses, after which compacting would have cost nothing.
+//!
+//! *The session ends.* A session that has lasted for n turns is expected to last for n more: nothing else is known of it.
+//!
+//! *The next compaction is due.* If a compaction costs `C`, a turn adds `g` tokens and carrying a token costs `h` a turn, then
+//! compacting every n turns costs `C/n + h·g·n/2` a turn. That is least for n = √(2C/hg), and at that n the token that was
+//! added last was carried for its whole cycle and the first for none, so a compaction yields for half a cycle.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::prices::{Dollars, Price, times};
+use crate::Tokens;
+use crate::cache::{FIVE_MINUTES, ONE_HOUR};
+use crate::policy::Policy;
+use crate::wire::Lifetime;
+
+/// A request as it could be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Prospect {
+    /// All of it.
+    pub tokens: Tokens,
+    /// What the cache holds of it when it is sent; nothing once it has lapsed.
+    pub warm: Tokens,
+}
+
+/// What is known when a request is about to be sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Outlook<'s> {
+    /// The request as it is.
+    pub leave: Prospect,
+    /// The request after a compaction.
+    pub compact: Prospect,
+    /// How many requests the session had.
+    pub turns: usize,
+    /// What a turn adds.
+    pub growth: Tokens,
+    /// The pauses before its requests, newest last.
+    pub pauses: &'s [Duration],
+    /// How long a prefix is kept.
+    pub lifetime: Lifetime,
+    /// What a model's summary would cost; nothing for one made by code.
+    pub summary: Dollars,
+}
+
+/// The sizes between which a compaction is a matter of price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Band {
+    /// Below it nothing is compacted.
+    pub comfortable: Tokens,
+    /// From it on everything is: the threshold that the user set.
+    pub necessary: Tokens,
+}
+
+impl Band {
+    /// The policy's band: what a compaction would be content with is comfortable.
+    #[must_use]
+    pub fn of(policy: &Policy) -> Self {
+        Self { comfortable: Tokens(policy.goal as u64), necessary: Tokens(policy.threshold as u64) }
+    }
+}
+
+/// What was decided, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Verdict {
+    /// What to do.
+    pub decision: Decision,
+    /// What the decision rests on.
+    pub terms: Terms,
+}
+
+/// What to do with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decision {
+    /// Leave it: it is small.
+    Comfortable,
+    /// Leave it: compacting costs more than it saves.
+    DoesNotPay,
+    /// Compact it: that costs less in the end.
+    Pays,
+    /// Compact it: it has reached the threshold.
+    Necessary,
+}
+
+impl Decision {
+    /// Whether to compact.
+    #[must_use]
+    pub fn compacts(self) -> bool {
+        matches!(self, Self::Pays | Self::Necessary)
+    }
+}
+
+/// The terms of a decision. All money is what compacting costs more or saves against leaving.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Terms {
+    /// Tokens that would be written anew.
+    pub cold: Tokens,
+    /// What this request would cost more; negative where the cache has lapsed and all of it is written anyway.
+    pub now: Dollars,
+    /// What the summary would cost.
+    pub summary: Dollars,
+    /// What fetching again would cost that is needed and was removed.
+    pub lost: Dollars,
+    /// What each later turn would cost less.
+    pub saved_per_turn: Dollars,
+    /// For how many turns that counts,
+    pub turns: f64,
+    /// and which of three events ends them.
+    pub until: Until,
+    /// The chance that the cache lapses before the next request.
+    pub lapse: f64,
+    /// What is gained in all.
+    pub gain: Dollars,
+}
+
+/// What ends the turns over which a compaction yields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Until {
+    /// The session is expected to end.
+    End,
+    /// The next compaction is due.
+    NextCompaction,
+    /// The cache is expected to lapse.
+    Lapse,
+}
+
+/// The share of what is removed that is expected to be fetched again. Of the lines of tool results in long sessions, 4 in 1,000
+/// are repeated later (bench/retention), so about one result of 40 lines in seven is; a checkpoint keeps nine in ten of them.
+const FETCHED_AGAIN: f64 = 0.015;
+
+/// Before any pause was seen, the cache is taken to lapse in one of twenty, with the weight of so many pauses.
+const LAPSE_AT_FIRST: (f64, f64) = (0.05, 10.0);
+
+/// Older pauses belong to another phase of the work.
+const RECENT_PAUSES: usize = 50;
+
+/// Whether to compact now.
+#[must_use]
+pub fn decide(band: &Band, outlook: &Outlook<'_>, price: &Price) -> Verdict {
+    let terms = terms(outlook, price);
+    let tokens = outlook.leave.tokens;
+    let decision = if tokens >= band.necessary {
+        Decision::Necessary
+    } else if tokens < band.comfortable {
+        Decision::Comfortable
+    } else if terms.gain > Dollars::ZERO {
+        Decision::Pays
+    } else {
+        Decision::DoesNotPay
+    };
+    Verdict { decision, terms }
+}
+
+fn terms(outlook: &Outlook<'_>, price: &Price) -> Terms {
+    let Outlook { leave, compact, lifetime, summary, .. } = *outlook;
+    let lapse = chance_of_lapse(outlook.pauses, lifetime);
+    let once = |sent: Prospect| {
+        let price = price.at(sent.tokens);
+        times(sent.warm, price.read) + times(sent.tokens - sent.warm, price.write(lifetime))
+    };
+    let carried = |tokens: Tokens| {
+        let price = price.at(tokens);
+        times(tokens, (1.0 - lapse) * price.read + lapse * price.write(lifetime))
+    };
+    let now = once(compact) - once(leave);
+    let lost = Dollars(times(leave.tokens - compact.tokens, price.write(lifetime)).0 * FETCHED_AGAIN);
+    let saved_per_turn = carried(leave.tokens) - carried(compact.tokens);
+    // What the next compaction will cost, while the cache is warm: all but what is warm now is written anew.
+    let cold = compact.tokens - compact.warm;
+    let price_of_next = Dollars(times(cold, price.write(lifetime) - price.read).0.max(0.0)) + summary + lost;
+    let added_per_turn = carried(outlook.growth).0.max(f64::MIN_POSITIVE);
+    let half_a_cycle = (2.0 * price_of_next.0 / added_per_turn).sqrt() / 2.0;
+    let events = [
+        (outlook.turns as f64, Until::End),
+        (half_a_cycle, Until::NextCompaction),
+        (1.0 / lapse, Until::Lapse),
+    ];
+    let (turns, until) = events
+        .into_iter()
+        .fold((f64::INFINITY, Until::End), |first, event| if event.0 < first.0 { event } else { first });
+    let gain = Dollars(saved_per_turn.0 * turns) - now - summary - lost;
+    Terms { cold, now, summary, lost, saved_per_turn, turns, until, lapse, gain }
+}
+
+/// The share of recent pauses that outlast the cache.
+fn chance_of_lapse(pauses: &[Duration], lifetime: Lifetime) -> f64 {
+    let lives = match lifetime {
+        Lifetime::FiveMinutes => FIVE_MINUTES,
+        Lifetime::OneHour => ONE_HOUR,
+    };
+    let recent = &pauses[pauses.len().saturating_sub(RECENT_PAUSES)..];
+    let lapsed = recent.iter().filter(|pause| **pause > lives).count() as f64;
+    let (chance, weight) = LAPSE_AT_FIRST;
+    (lapsed + chance * weight) / (recent.len() as f64 + weight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BAND: Band = Band { comfortable: Tokens(25_000), necessary: Tokens(50_000) };
+
+    const QUICK: [Duration; 100] = [Duration::from_secs(8); 100];
+
+    /// A session in a tool loop, half-way through its band, with a warm cache.
+    fn outlook() -> Outlook<'static> {
+        Outlook {
+            leave: Prospect { tokens: Tokens(40_000), warm: Tokens(39_000) },
+            compact: Prospect { tokens: Tokens(15_000), warm: Tokens(5_000) },
+            turns: 100,
+            growth: Tokens(500),
+            pauses: &QUICK,
+            lifetime: Lifetime::FiveMinutes,
+            summary: Dollars::ZERO,
+        }
+    }
+
+    fn decided(outlook: Outlook<'_>) -> Verdict {
+        let price = super::super::find("claude-sonnet-4-5").unwrap().price;
+        decide(&BAND, &outlook, &price)
+    }
+
+    #[test]
+    fn the_band_has_a_lower_end_and_the_threshold_is_a_hard_rule() {
+        let at = |tokens| Prospect { tokens: Tokens(tokens), warm: Tokens::ZERO };
+        assert_eq!(decided(Outlook { leave: at(24_999), ..outlook() }).decision, Decision::Comfortable);
+        let dear = Outlook { leave: at(50_000), summary: Dollars(10.0), ..outlook() };
+        let verdict = decided(dear);
+        assert_eq!((verdict.decision, verdict.terms.gain < Dollars::ZERO), (Decision::Necessary, true));
+    }
+
+    #[test]
+    fn inside_the_band_the_price_decides() {
+        let cold = |prospect: Prospect| Prospect { warm: Tokens::ZERO, ..prospect };
+        let usual = outlook();
+        let lapsed = Outlook { leave: cold(usual.leave), compact: cold(usual.compact), ..usual };
+        let little = Prospect { tokens: Tokens(38_000), warm: Tokens(5_000) };
+        let cases = [
+            ("half of it can go, and many turns are to come", usual, Decision::Pays),
+            ("the session has hardly begun", Outlook { turns: 3, ..usual }, Decision::DoesNotPay),
+            (
+                "but the cache has lapsed: all is written anew anyway",
+                Outlook { turns: 0, ..lapsed },
+                Decision::Pays,
+            ),
+            ("hardly anything can go", Outlook { compact: little, ..usual }, Decision::DoesNotPay),
+            (
+                "a model's summary costs more than it saves",
+                Outlook { summary: Dollars(0.5), ..usual },
+                Decision::DoesNotPay,
+            ),
+        ];
+        for (case, outlook, wanted) in cases {
+            let verdict = decided(outlook);
+            assert_eq!(verdict.decision, wanted, "{case}: {:?}", verdict.terms);
+        }
+        let free = decided(lapsed).terms;
+        assert!(free.now < Dollars::ZERO, "a lapsed cache makes compacting cheaper than leaving");
+    }
+
+    #[test]
+    fn who_may_wait_for_a_lapse_counts_no_further() {
+        let mut pauses = [Duration::from_secs(30); 40];
+        pauses.iter_mut().step_by(4).for_each(|pause| *pause = Duration::from_mins(20));
+        let terms = decided(Outlook { pauses: &pauses, ..outlook() }).terms;
+        assert_eq!(terms.until, Until::Lapse);
+        assert!(terms.turns < 6.0, "one pause in four outlasts the cache: {terms:?}");
+        let hour = decided(Outlook { pauses: &pauses, lifetime: Lifetime::OneHour, ..outlook() }).terms;
+        assert!(hour.lapse < 0.02, "an hour outlasts them all: {hour:?}");
+    }
+
+    #[test]
+    fn a_terms_sum_is_its_gain() {
+        let Terms { now, summary, lost, saved_per_turn, turns, gain, .. } = decided(outlook()).terms;
+        let sum = saved_per_turn.0 * turns - now.0 - summary.0 - lost.0;
+        assert!((sum - gain.0).abs() < 1e-12);
+    }
+}
