@@ -19,8 +19,8 @@ use crate::passes::BlockAt;
 use crate::transcript::{BlockKind, Form, UnitKind};
 use crate::values::{Key, Line, Lines};
 
-/// What a value counts that was used in a call, and one that was only shown. In recorded sessions, one in four of the former
-/// came up again, and one in a hundred of the latter (`bench/retention/README.md`).
+/// What a value counts that was used in a call, and one that was only shown. In recorded sessions one in five of the former was
+/// needed later, and fewer than one in a hundred of the latter (`bench/retention/rates.py`).
 const USED: f64 = 10.0;
 const SHOWN: f64 = 0.5;
 /// What is one line in all says what its heading, or the list of actions, says already.

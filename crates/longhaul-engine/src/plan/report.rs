@@ -28,7 +28,7 @@ pub struct Report {
     pub units: UnitsReport,
     /// The blocks that changed.
     pub blocks: Vec<BlockReport>,
-    /// What became of the facts in them.
+    /// What became of the evidence.
     pub evidence: EvidenceReport,
     /// The summary that stands in place of what was folded, where one does.
     pub checkpoint: Option<CheckpointReport>,
@@ -72,7 +72,8 @@ pub struct TokensReport {
     pub after: Tokens,
     /// What stands before the first change, in the order in which a provider reads.
     pub warm: Tokens,
-    /// What no compaction can remove: system prompt, tools, the newest prompt and the last step.
+    /// What no compaction can remove: system prompt, tool definitions, the newest user message, the last step, and the smallest
+    /// checkpoint. The sacred zone makes none; its floor has what the user said first, and a checkpoint that is there already.
     pub floor: Tokens,
     /// How they were counted.
     pub counted_by: String,
@@ -110,7 +111,8 @@ pub struct BlockReport {
     pub why: String,
 }
 
-/// What became of the facts that stood in the blocks that changed. What was left alone is all there and is not counted.
+/// What became of the evidence. The compressor looks for every piece of it in the whole output; the sacred zone counts facts in
+/// the blocks that it changed, and no others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct EvidenceReport {
     /// All of them; the other three add up to it.

@@ -59,14 +59,21 @@ fn the_example_session_is_compacted_as_the_readme_shows() {
     std::fs::create_dir(folder.0.join("examples")).unwrap();
     let session = std::fs::read_to_string(root.join("examples/session.json")).unwrap();
     folder.file("examples/session.json", session);
-    let call = ["compress", "examples/session.json", "--engine", "sacred-zone", "--context-length", "8000"];
-    let run = |more: &[&str]| longhaul(&folder, &[&call[..], more].concat(), &[]);
-    let compacted = run(&["-o", "smaller.json", "--originals", "removed.jsonl"]);
-    let differences = run(&["--preview", "--diff", "--quiet"]);
+    let run =
+        |more: &[&str]| longhaul(&folder, &[&["compress", "examples/session.json"], more].concat(), &[]);
+    let small = ["--context-length", "8000"];
+    let compacted = run(&[&small[..], &["-o", "smaller.json", "--originals", "removed.jsonl"]].concat());
+    let differences = run(&[&small[..], &["--preview", "--diff", "--quiet"]].concat());
+    let handover: Value = serde_json::from_str(&run(&["--to-tokens", "700"]).out).unwrap();
+    let checkpoint = handover["messages"][1]["content"][1]["text"].as_str().unwrap();
+    let sections = &checkpoint[checkpoint.find("## Active Task").unwrap()..];
+    let sections = sections.lines().take_while(|line| *line != "## Critical Context");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
-    for line in compacted.err.lines().chain(differences.out.lines()) {
+    for line in compacted.err.lines().chain(differences.out.lines()).chain(sections) {
         assert!(readme.contains(line), "the README does not say: {line}");
     }
+    let after = std::fs::read_to_string(folder.0.join("smaller.json")).unwrap();
+    assert!(after.contains("(recall hv6smc21p6); got through later"), "{after}");
     let recalled = longhaul(&folder, &["recall", "--originals", "removed.jsonl", "hv6smc21p6"], &[]);
     assert!(recalled.out.contains("mismatched types"), "{}", recalled.err);
 }
