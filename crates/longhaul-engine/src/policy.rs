@@ -20,6 +20,7 @@ pub use reasons::Derived;
 use check::{in_range, invalid};
 use reasons::Reasons;
 
+use crate::cost::{self, Prices};
 use crate::models::{self, Caching, Model};
 
 /// The smallest window that anything sensible can be done with.
@@ -73,6 +74,8 @@ pub struct Policy {
     pub sacred: SacredBudget,
     /// How the prefix is cached.
     pub caching: CachePolicy,
+    /// What the model's tokens cost; nothing where that is not known.
+    pub prices: Option<Prices>,
     reasons: Vec<Derived>,
 }
 
@@ -189,6 +192,7 @@ impl Policy {
             system_note: compression.system_note,
             sacred,
             caching,
+            prices: cost::stated(config, &model.name),
             reasons,
             model,
         };

@@ -48,6 +48,22 @@ exit code is 2.
 
 What is removed is lost unless --originals keeps it; longhaul recall reads it back.";
 
+const COST_HELP: &str = "\
+Example:
+  longhaul cost session.json --model claude-sonnet-4-5 --context-length 100000
+  longhaul cost session.json -o cost.html
+  longhaul cost session.json --json --seed 7 | jq '.policies[] | {name, usd}'
+
+The body is the session's last one; its requests are the beginnings of it that end where a reply begins. They go through a \
+model of the provider's cache, with pauses between them: drawn (people answer after a minute and a half, 27 in 100 after more \
+than five), the same each time (--pause), or the real ones (--pauses).
+
+The policies: nothing; marks alone; the compressor at fixed shares of the window; the sacred zone; and the scheduler, which \
+compacts below the configured threshold when that costs less in the end. What a model forgets through a compaction has no \
+price here.
+
+-o FILE.html writes a page with the drawing beside the table; any other -o writes what would be printed.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say what a provider would refuse in a request body
@@ -70,6 +86,9 @@ pub(crate) enum Command {
         With --compare no body is written; exit code 1 if the cache is broken."
     )]
     Cache(CacheArgs),
+    /// Replay a session request by request and say what each policy would have cost
+    #[command(after_help = COST_HELP)]
+    Cost(CostArgs),
     /// Sum a log of compactions
     #[command(after_help = "Example:\n  longhaul stats compactions.jsonl")]
     Stats(StatsArgs),
@@ -233,6 +252,42 @@ pub(crate) struct CacheArgs {
     pub(crate) config: ConfigFile,
     #[command(flatten)]
     pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CostArgs {
+    /// The session's last request body: a file, or - for standard input
+    #[arg(value_name = "BODY")]
+    pub(crate) body: PathBuf,
+    #[command(flatten)]
+    pub(crate) told: Told,
+    /// Replay only the first N requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) requests: Option<u32>,
+    /// Draw other pauses
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Seconds between any two requests, instead of drawn ones
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["seed", "pauses"])]
+    pub(crate) pause: Option<f64>,
+    /// The real pauses: a file with the seconds before each request but the first, a number a line
+    #[arg(long, value_name = "FILE", conflicts_with = "seed")]
+    pub(crate) pauses: Option<PathBuf>,
+    /// How long a marked prefix is to live: 5m, 1h or auto
+    #[arg(long, value_name = "TTL", value_parser = PossibleValuesParser::new(["5m", "1h", "auto"]))]
+    pub(crate) ttl: Option<String>,
+    /// Where the marks go: `system_and_3`, prefix, or all to see both
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(["system_and_3", "prefix", "all"]))]
+    pub(crate) strategy: Option<String>,
+    /// Who takes the requests: anthropic, openrouter, litellm, …; without it the model's name tells
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+    #[command(flatten)]
+    pub(crate) policy: PolicyFlags,
 }
 
 #[derive(Debug, Args)]
@@ -412,6 +467,16 @@ impl PolicyFlags {
         }
         flags
     }
+}
+
+/// The options about the cache that were typed, as the keys they set.
+pub(crate) fn caching_flags(ttl: Option<&str>, strategy: Option<&str>) -> Vec<Flag> {
+    let typed = [("--ttl", "cache_ttl", ttl), ("--strategy", "strategy", strategy)];
+    let flag = |(name, key, value): (&'static str, &str, Option<&str>)| {
+        let path = ["prompt_caching", key].map(str::to_owned).to_vec();
+        Some(Flag { name, path, value: value?.into() })
+    };
+    typed.into_iter().filter_map(flag).collect()
 }
 
 /// Help and version are answers; anything else that the parser gives up on is one line.

@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod compress;
 pub(crate) mod config;
+pub(crate) mod cost;
 pub(crate) mod digest;
 pub(crate) mod explain;
 pub(crate) mod recall;

@@ -17,6 +17,7 @@ mod originals;
 mod output;
 mod parallel;
 mod progress;
+mod route;
 
 use cli::{Cli, Command};
 use config::Environment;
@@ -42,6 +43,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Digest(args) => commands::digest::run(args)?,
         Command::Compress(args) => return commands::compress::run(args, &environment),
         Command::Cache(args) => return commands::cache::run(args, &environment),
+        Command::Cost(args) => commands::cost::run(args, &environment)?,
         Command::Stats(args) => commands::stats::run(args)?,
         Command::Recall(args) => return commands::recall::run(args),
         Command::Config(args) => commands::config::run(args, &environment)?,

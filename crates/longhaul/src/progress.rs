@@ -15,15 +15,15 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of so many bodies; of unknown many where they are read one by one.
-    pub(crate) fn of(bodies: Option<usize>) -> Self {
-        let total = bodies.map(|bodies| bodies as u64);
+    /// Of so many things; of unknown many where they are read one by one.
+    pub(crate) fn of(count: Option<usize>, things: &str) -> Self {
+        let total = count.map(|count| count as u64);
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
-        let template = match bodies {
-            Some(_) => "{bar:30} {pos} of {len} bodies, {eta} left",
-            None => "{spinner} {pos} bodies, {per_sec}",
+        let template = match count {
+            Some(_) => format!("{{bar:30}} {{pos}} of {{len}} {things}, {{eta}} left"),
+            None => format!("{{spinner}} {{pos}} {things}, {{per_sec}}"),
         };
-        if let Ok(style) = ProgressStyle::with_template(template) {
+        if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }
         Self { bar, start: Instant::now(), shown: false }

@@ -19,7 +19,7 @@ mod usage;
 
 pub use course::Course;
 pub use pauses::pauses;
-pub use prices::{Dollars, LongTariff, Price, Prices, find};
+pub use prices::{Dollars, LongTariff, Price, Prices, find, stated};
 pub use replay::{Compacted, Marks, Replay, Turn, total};
 pub use schedule::{Band, Decision, Outlook, Prospect, Terms, Until, Verdict, decide};
 pub use session::{Sent, Session};

@@ -173,6 +173,25 @@ pub fn find(name: &str) -> Option<Prices> {
     Some(Prices { price, assumed: row.assumed.clone(), source: row.source.clone(), date: row.date.clone() })
 }
 
+/// The prices that hold for a model with this configuration: the table's, with what the user states in every row that matches
+/// it. A model that the table does not know needs at least its input and output stated.
+#[must_use]
+pub fn stated(config: &config::Config, name: &str) -> Option<Prices> {
+    let patterns = models::matching(config.models.keys().map(String::as_str), name);
+    let rows: Vec<&config::Prices> =
+        patterns.into_iter().rev().filter_map(|pattern| Some(&config.models.get(pattern)?.prices)).collect();
+    let from_scratch = || {
+        let price_of =
+            |field: fn(&config::Prices) -> Option<f64>| rows.iter().rev().find_map(|row| field(row));
+        let (input, output) = (price_of(|row| row.input)?, price_of(|row| row.output)?);
+        let price = Price { input, write_5m: input, write_1h: input, read: input, output, long: None };
+        let assumed = ["write_5m", "write_1h", "read"].map(str::to_owned).into_iter().collect();
+        Some(Prices { price, assumed, source: "the configuration".to_owned(), date: String::new() })
+    };
+    let prices = find(name).or_else(from_scratch)?;
+    Some(rows.into_iter().fold(prices, Prices::with))
+}
+
 #[derive(Deserialize)]
 struct Table {
     price: Vec<Row>,
@@ -235,6 +254,20 @@ mod tests {
             assert_eq!((price.input, price.output), (input, output), "{name}");
         }
         assert_eq!(find("llama-3-70b"), None);
+    }
+
+    #[test]
+    fn what_the_user_states_holds() {
+        let mut config = config::Config::default();
+        let row = config.models.entry("llama-3".to_owned()).or_default();
+        row.prices.input = Some(0.5);
+        assert_eq!(stated(&config, "llama-3-70b"), None, "half a price is none");
+        config.models.entry("llama-3".to_owned()).or_default().prices.output = Some(0.8);
+        let price = stated(&config, "llama-3-70b").unwrap().price;
+        assert_eq!((price.input, price.output, price.read), (0.5, 0.8, 0.5));
+        config.models.entry("claude-sonnet-4-5".to_owned()).or_default().prices.cache_read = Some(0.1);
+        let price = stated(&config, "claude-sonnet-4-5").unwrap().price;
+        assert_eq!((price.input, price.read), (3.0, 0.1));
     }
 
     #[test]

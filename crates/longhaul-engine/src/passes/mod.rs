@@ -91,6 +91,14 @@ pub struct Change {
     pub to: NewText,
 }
 
+impl Change {
+    /// Why what it takes is not missed; where no pass of the table proposed it, who did.
+    #[must_use]
+    pub fn why(&self) -> &'static str {
+        PASSES.iter().find(|pass| pass.name == self.pass).map_or(self.pass, |pass| pass.why)
+    }
+}
+
 /// A block, by its unit and by its place in [`crate::transcript::Unit::blocks`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BlockAt {

@@ -299,7 +299,8 @@ pub(super) fn prune(
             continue;
         };
         let before = survey.meter.block(work.known, block);
-        draft.change(change.at, change.to, change.pass, before);
+        let why = change.why();
+        draft.change(change.at, change.to, why, before);
     }
 }
 

@@ -76,7 +76,7 @@ impl Settled<'_> {
         report.blocks = account.rows;
         report.evidence = account.evidence;
         report.ratio = 1.0 - after.number() as f64 / survey.total.number().max(1) as f64;
-        report.cost.cold_tokens = after - report.tokens.warm;
+        report.cost = self.cost(survey.total, after, after - report.tokens.warm);
         report.state = StateReport::after(0, report.ratio);
         let touched = draft.standing().map(|(at, _)| at.unit).chain(unbound.iter().map(|at| at.unit));
         report.units.digested = touched.collect::<BTreeSet<_>>().len();
@@ -92,6 +92,18 @@ impl Settled<'_> {
         report.restart = self.restart;
         report.checkpoint = self.checkpoint;
         Ok(Some(Outcome { rewrite, body, ledger, report, originals: account.originals }))
+    }
+
+    /// What the change costs, in money too where the model's prices are known. What is cold is written into the cache instead of
+    /// read from it; what is gone is read no more.
+    fn cost(&self, before: Tokens, after: Tokens, cold_tokens: Tokens) -> CostReport {
+        let price = self.policy.prices.as_ref().map(|prices| prices.price.at(after));
+        let dollars = |tokens: Tokens, price: f64| tokens.number() as f64 * price / 1e6;
+        CostReport {
+            cold_tokens,
+            usd: price.map(|price| dollars(cold_tokens, price.write_5m - price.read)),
+            usd_saved_per_turn: price.map(|price| dollars(before - after, price.read)),
+        }
     }
 
     /// What a person should know: a goal that was missed, reasoning that may be refused.

@@ -178,6 +178,17 @@ pub enum CacheStrategy {
     Prefix,
 }
 
+impl CacheStrategy {
+    /// How the configuration calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SystemAndThree => "system_and_3",
+            Self::Prefix => "prefix",
+        }
+    }
+}
+
 /// Secrets. Redaction before a summarizer, a plug-in, the store or an export cannot be turned off.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -5,21 +5,20 @@ use std::process::ExitCode;
 use longhaul_engine::cache::{
     self, By, Carrier, Chain, Landmarks, Mark, Marking, Pace, Provider, Remedy, Route, Volatile, Weights,
 };
-use longhaul_engine::check::Target;
 use longhaul_engine::cost::{self, Dollars, Prices};
 use longhaul_engine::json::pointer;
 use longhaul_engine::known::Known;
-use longhaul_engine::models::{self, Model};
+use longhaul_engine::models::Model;
 use longhaul_engine::policy::{CacheTtl, Policy};
 use longhaul_engine::wire::{self, Lifetime, Part, Reading, Seat};
 use longhaul_engine::{Dialect, Edit, Rewrite, Tokens, Transcript};
 use serde::Serialize;
 
 use crate::body::{self, Body};
-use crate::cli::CacheArgs;
-use crate::config::{Environment, Flag, Settings};
+use crate::cli::{CacheArgs, caching_flags};
+use crate::config::{Environment, Settings};
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, route};
 
 #[derive(Serialize)]
 struct Answer {
@@ -67,9 +66,13 @@ pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCod
         return super::cache_compare::run(args, &Body::read(old)?, &body, &transcript);
     }
     let mut notes = body::note_lines(&transcript, &notes);
-    let provider = provider(args, &transcript)?;
-    let model = model(args, &transcript, provider, &mut notes);
-    let settings = Settings::load(args.config.config.as_deref(), environment, flags(args))?;
+    let provider = route::provider(args.provider.as_deref(), &args.told, &transcript)?;
+    let model = route::model(&args.told, &transcript, provider, &mut notes);
+    let settings = Settings::load(
+        args.config.config.as_deref(),
+        environment,
+        caching_flags(args.ttl.as_deref(), args.strategy.as_deref()),
+    )?;
     let (policy, _) = Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;
     let route = Route::new(&policy.caching, &policy.model, provider, transcript.dialect);
     let asked = Asked { transcript: &transcript, reading: wire::reading(&transcript), model: &policy.model };
@@ -88,50 +91,6 @@ pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCod
         output::write_json(None, &answer)?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn flags(args: &CacheArgs) -> Vec<Flag> {
-    let typed = [("--ttl", "cache_ttl", &args.ttl), ("--strategy", "strategy", &args.strategy)];
-    let flag = |(name, key, value): (&'static str, &str, &Option<String>)| {
-        let path = ["prompt_caching", key].map(str::to_owned).to_vec();
-        Some(Flag { name, path, value: value.clone()?.into() })
-    };
-    typed.into_iter().filter_map(flag).collect()
-}
-
-/// The provider that was told; for a body in a vendor's own dialect whose model says nothing, that vendor.
-fn provider(args: &CacheArgs, transcript: &Transcript<'_>) -> Result<Option<Provider>, Failure> {
-    let named = |name: &str| {
-        Provider::named(name).ok_or_else(|| {
-            let names: Vec<&str> = Provider::all().map(Provider::name).collect();
-            Failure::Wrong(format!("no provider `{name}`; there are {}", names.join(", ")))
-        })
-    };
-    let is_known = body::model(&args.told, transcript).row.is_some();
-    match &args.provider {
-        Some(name) => named(name).map(Some),
-        None if !is_known && transcript.dialect == Dialect::Messages => {
-            Ok(Provider::named(Target::of(transcript.dialect).host.name()))
-        }
-        None => Ok(None),
-    }
-}
-
-/// The model of the body; where it is none that is known, the usual one of the provider.
-fn model(
-    args: &CacheArgs,
-    transcript: &Transcript<'_>,
-    provider: Option<Provider>,
-    notes: &mut Vec<String>,
-) -> Model {
-    let model = body::model(&args.told, transcript);
-    match provider.and_then(Provider::usual_model).filter(|_| model.row.is_none()) {
-        Some(usual) => {
-            notes.push(format!("the model {} is not known; taken to be a {usual} model", model.name));
-            models::find(usual)
-        }
-        None => model,
-    }
 }
 
 /// A body that is to be marked for a model.

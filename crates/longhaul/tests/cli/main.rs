@@ -7,6 +7,7 @@ mod cache;
 mod compress;
 mod compress_many;
 mod configuration;
+mod cost;
 mod digest;
 mod redact;
 mod support;

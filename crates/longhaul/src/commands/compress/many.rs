@@ -151,7 +151,7 @@ struct Tally<'a> {
 
 impl<'a> Tally<'a> {
     fn new(call: &'a Call<'a>, bodies: Option<usize>) -> Self {
-        let progress = if call.args.quiet { Progress::hidden() } else { Progress::of(bodies) };
+        let progress = if call.args.quiet { Progress::hidden() } else { Progress::of(bodies, "bodies") };
         let (before, after, notes) = (Tokens::ZERO, Tokens::ZERO, BTreeMap::new());
         Self { call, progress, bodies: 0, changed: 0, failed: 0, exit_code: 0, before, after, notes }
     }

@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
+use longhaul_engine::cost::Dollars;
 use longhaul_engine::plan::{BlockReport, CheckpointReport, Fate, Report, Step, What, WrittenBy};
 use longhaul_engine::{Tokens, tokens};
 
@@ -59,9 +60,8 @@ pub(super) fn page(call: &Call<'_>, done: &Done) -> String {
         row("checkpoint", checkpoint(report.checkpoint.as_ref()));
     }
     row("floor", format!("{} tokens that no compaction can take away", report.tokens.floor));
-    if let Some(usd) = report.cost.usd {
-        let saved = report.cost.usd_saved_per_turn.unwrap_or_default();
-        row("cost", format!("${usd:.2} once, ${saved:.2} less each turn"));
+    if let (Some(once), Some(saved)) = (report.cost.usd, report.cost.usd_saved_per_turn) {
+        row("cost", format!("{} once, {} less each turn", Dollars(once), Dollars(saved)));
     }
     if let Some(topic) = &report.focus {
         row("focus", output::printable(topic));
@@ -94,6 +94,11 @@ fn bar(report: &Report) -> String {
     )
 }
 
+/// `1 section`, `3 sections`.
+fn counted(count: usize, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
 fn units(report: &Report) -> String {
     let units = &report.units;
     let parts = [
@@ -111,7 +116,7 @@ fn evidence(report: &Report) -> String {
     let number = |count: usize| tokens::grouped(count as u64);
     let lost = if evidence.lost > 0 { BAD } else { Style::new() };
     format!(
-        "{} facts in what changed: {GOOD}{} kept{GOOD:#}, {AWAY}{} recallable{AWAY:#}, {lost}{} lost{lost:#}",
+        "{} facts: {GOOD}{} kept{GOOD:#}, {AWAY}{} recallable{AWAY:#}, {lost}{} lost{lost:#}",
         number(evidence.found),
         number(evidence.kept),
         number(evidence.recallable),
@@ -122,8 +127,10 @@ fn evidence(report: &Report) -> String {
 fn checkpoint(checkpoint: Option<&CheckpointReport>) -> String {
     let Some(CheckpointReport { by, tokens, sections }) = checkpoint else { return "none".to_owned() };
     match by {
-        WrittenBy::Code => format!("{tokens} tokens in {sections} sections, written by code"),
-        WrittenBy::Model => format!("{tokens} tokens in {sections} sections, written by a model"),
+        WrittenBy::Code => format!("{tokens} tokens in {}, written by code", counted(*sections, "section")),
+        WrittenBy::Model => {
+            format!("{tokens} tokens in {}, written by a model", counted(*sections, "section"))
+        }
         WrittenBy::Fallback => {
             format!("{BAD}degraded: only a count of what is missing{BAD:#}, {tokens} tokens")
         }

@@ -1,0 +1,52 @@
+//! Who takes a body, and for which model it is.
+
+use longhaul_engine::cache::Provider;
+use longhaul_engine::check::Target;
+use longhaul_engine::models::{self, Model};
+use longhaul_engine::{Dialect, Transcript};
+
+use crate::body;
+use crate::cli::Told;
+use crate::failure::Failure;
+
+/// The provider that was told; for a body in a vendor's own dialect whose model says nothing, that vendor.
+pub(crate) fn provider(
+    name: Option<&str>,
+    told: &Told,
+    transcript: &Transcript<'_>,
+) -> Result<Option<Provider>, Failure> {
+    let named = |name: &str| {
+        Provider::named(name).ok_or_else(|| {
+            let names: Vec<&str> = Provider::all().map(Provider::name).collect();
+            Failure::Wrong(format!("no provider `{name}`; there are {}", names.join(", ")))
+        })
+    };
+    let is_known = body::model(told, transcript).row.is_some();
+    match name {
+        Some(name) => named(name).map(Some),
+        None if !is_known && transcript.dialect == Dialect::Messages => Ok(vendor(transcript.dialect)),
+        None => Ok(None),
+    }
+}
+
+/// Whose dialect it is.
+pub(crate) fn vendor(dialect: Dialect) -> Option<Provider> {
+    Provider::named(Target::of(dialect).host.name())
+}
+
+/// The model of the body; where it is none that is known, the usual one of the provider.
+pub(crate) fn model(
+    told: &Told,
+    transcript: &Transcript<'_>,
+    provider: Option<Provider>,
+    notes: &mut Vec<String>,
+) -> Model {
+    let model = body::model(told, transcript);
+    match provider.and_then(Provider::usual_model).filter(|_| model.row.is_none()) {
+        Some(usual) => {
+            notes.push(format!("the model {} is not known; taken to be a {usual} model", model.name));
+            models::find(usual)
+        }
+        None => model,
+    }
+}

@@ -1,0 +1,152 @@
+//! `cost`: a session replayed on every course.
+
+use serde_json::{Value, json};
+
+use crate::support::{Folder, Run, longhaul};
+
+/// A session of an agent that reads one file after another, some 700 tokens each.
+fn session(turns: usize) -> Value {
+    let mut messages = vec![json!({"role": "user", "content": "find out why the import is slow"})];
+    for turn in 0..turns {
+        let id = format!("c{turn}");
+        let call = json!({"type": "tool_use", "id": id, "name": "read_file", "input": {"path": format!("src/part_{turn}.py")}});
+        let lines: Vec<String> =
+            (0..60).map(|line| format!("def step_{turn}_{line}(rows): return rows[{line}:]")).collect();
+        let result = json!({"type": "tool_result", "tool_use_id": id, "content": lines.join("\n")});
+        messages.push(json!({"role": "assistant", "content": [call]}));
+        messages.push(json!({"role": "user", "content": [result]}));
+    }
+    let tool =
+        json!({"name": "read_file", "description": "Reads a file.", "input_schema": {"type": "object"}});
+    let system = "Read before you judge. ".repeat(400);
+    json!({"model": "claude-sonnet-4-5", "max_tokens": 1000, "tools": [tool], "system": system, "messages": messages})
+}
+
+fn cost(folder: &Folder, body: &Value, more: &[&str]) -> Run {
+    folder.file("session.json", body.to_string());
+    longhaul(folder, &[&["cost", "session.json"][..], more].concat(), &[])
+}
+
+fn policy<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    let policies = answer["policies"].as_array().unwrap();
+    policies.iter().find(|policy| policy["name"] == name).unwrap()
+}
+
+#[test]
+fn every_policy_is_priced_and_the_answer_keeps_to_its_schema() {
+    let folder = Folder::new("cost");
+    let answer = cost(&folder, &session(60), &["--json", "--context-length", "40000"]).json("cost.json");
+    assert_eq!(answer["requests"], 61);
+    let names: Vec<&str> = answer["policies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|policy| policy["name"].as_str().unwrap())
+        .collect();
+    let fixed = ["0.30", "0.40", "0.50", "0.60", "0.70", "0.80", "0.90"].map(|at| format!("compressor@{at}"));
+    let fixed = fixed.iter().map(String::as_str);
+    let wanted: Vec<&str> =
+        ["nothing", "marks"].into_iter().chain(fixed).chain(["sacred-zone", "scheduler"]).collect();
+    assert_eq!(names, wanted);
+
+    let usd = |name: &str| policy(&answer, name)["usd"].as_f64().unwrap();
+    assert!(usd("marks") < 0.3 * usd("nothing"));
+    assert!(usd("scheduler") < usd("marks"), "the session outgrows its window");
+    assert_eq!(policy(&answer, "nothing")["cached"], 0);
+    assert!(policy(&answer, "marks")["over_window"].as_u64().unwrap() > 0);
+    assert_eq!(policy(&answer, "scheduler")["over_window"], 0);
+    let scheduled = policy(&answer, "scheduler")["compacted"].as_array().unwrap();
+    assert!(!scheduled.is_empty() && scheduled.iter().all(|done| done["terms"]["gain"].is_number()));
+    assert!(policy(&answer, "compressor@0.30")["compacted"][0]["terms"].is_null());
+
+    let again = cost(&folder, &session(60), &["--json", "--context-length", "40000"]).json("cost.json");
+    assert_eq!(answer, again, "equal seeds give equal sessions");
+}
+
+#[test]
+fn the_table_says_what_it_rests_on_and_the_page_is_one_file() {
+    let folder = Folder::new("cost-page");
+    let run = cost(&folder, &session(30), &["--pause", "20", "-o", "cost.html", "--context-length", "20000"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.out.starts_with("policy "), "{}", run.out);
+    assert!(
+        run.out.contains("31 requests over 10 minutes (pauses constant; 0 over five minutes)"),
+        "{}",
+        run.out
+    );
+    assert!(run.out.contains("Prompt caching: on (Claude, 5m)"), "{}", run.out);
+    let page = std::fs::read_to_string(folder.0.join("cost.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 3);
+    for outside in ["http-equiv", "<script", "<link", "src="] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(page.contains("The cost of session.json") && page.contains("Why the scheduler compacted"));
+}
+
+#[test]
+fn pauses_can_be_the_real_ones() {
+    let folder = Folder::new("cost-pauses");
+    let body = session(4);
+    folder.file("pauses.txt", "10\n400\n\n10\n4000\n");
+    let answer = cost(&folder, &body, &["--pauses", "pauses.txt", "--json"]).json("cost.json");
+    assert_eq!(answer["pauses"], json!({"by": "recorded", "seed": null, "over_five_minutes": 2}));
+    let hour = cost(&folder, &body, &["--pauses", "pauses.txt", "--json", "--ttl", "1h"]).json("cost.json");
+    let cached = |answer: &Value| policy(answer, "marks")["cached"].as_u64().unwrap();
+    assert!(cached(&hour) > cached(&answer), "an hour outlives 400 seconds");
+
+    let fewer =
+        cost(&folder, &body, &["--pauses", "pauses.txt", "--json", "--requests", "2"]).json("cost.json");
+    assert_eq!((&fewer["requests"], &fewer["pauses"]["over_five_minutes"]), (&json!(2), &json!(0)));
+
+    folder.file("short.txt", "10\n");
+    folder.file("words.txt", "10\nsoon\n");
+    for (file, wanted) in
+        [("short.txt", "has 1 pauses, and 4 are needed"), ("words.txt", "line 2 of words.txt is no number")]
+    {
+        let run = cost(&folder, &body, &["--pauses", file]);
+        assert_eq!((run.code, run.err.lines().count()), (2, 1), "{}", run.err);
+        assert!(run.err.contains(wanted), "{}", run.err);
+    }
+    assert_eq!(cost(&folder, &body, &["--pause", "-3"]).code, 2);
+}
+
+#[test]
+fn both_strategies_stand_side_by_side_if_asked() {
+    let folder = Folder::new("cost-strategies");
+    let answer = cost(&folder, &session(20), &["--strategy", "all", "--json"]).json("cost.json");
+    let policies = answer["policies"].as_array().unwrap();
+    let of = |strategy: Value| policies.iter().filter(|policy| policy["strategy"] == strategy).count();
+    assert_eq!((of(Value::Null), of(json!("system_and_3")), of(json!("prefix"))), (1, 10, 10));
+}
+
+#[test]
+fn what_has_no_price_is_said_and_what_has_no_name_is_assumed() {
+    let folder = Folder::new("cost-prices");
+    let mut body = session(3);
+    body["model"] = json!("grok-3");
+    let run = cost(&folder, &body, &["--dialect", "messages"]);
+    assert_eq!(run.code, 2, "{}", run.err);
+    assert!(run.err.contains("no prices are known for grok-3"), "{}", run.err);
+    folder.file(
+        "longhaul.yaml",
+        "models: { grok-3: { prices: { input: 3, output: 15, cache_read: 0.75 } } }\n",
+    );
+    assert_eq!(cost(&folder, &body, &["--dialect", "messages"]).code, 0);
+    body.as_object_mut().unwrap().remove("model");
+    let answer = cost(&folder, &body, &["--json"]).json("cost.json");
+    assert!(answer["notes"][0].as_str().unwrap().contains("taken to be a claude model"), "{answer}");
+
+    folder.file("empty.json", r#"{"model":"claude-sonnet-4-5","messages":[]}"#);
+    let run = longhaul(&folder, &["cost", "empty.json"], &[]);
+    assert_eq!((run.code, run.err.lines().count()), (2, 1), "{}", run.err);
+}
+
+#[test]
+fn without_a_cache_everything_is_paid_in_full() {
+    let folder = Folder::new("cost-off");
+    folder.file("session.json", session(20).to_string());
+    let off = [("LONGHAUL_PROMPT_CACHING__ENABLED", "false")];
+    let answer = longhaul(&folder, &["cost", "session.json", "--json"], &off).json("cost.json");
+    assert!(answer["policies"].as_array().unwrap().iter().all(|policy| policy["cached"] == 0));
+    assert!(answer["notes"].to_string().contains("without a cache"), "{}", answer["notes"]);
+}
