@@ -40,6 +40,12 @@ fn config(model: &str) -> Config {
     config
 }
 
+/// Every course that is compared, and thresholds below what is sensible, to show what the figures do not: what is forgotten has
+/// no price.
+fn courses() -> impl Iterator<Item = Course> {
+    Course::ALL.into_iter().chain([0.25, 0.20, 0.15].map(Course::Compressor))
+}
+
 /// A session, replayed on every course.
 struct Replayed {
     name: String,
@@ -52,7 +58,7 @@ struct Replayed {
 
 impl Replayed {
     fn usd(&self, course: Course) -> f64 {
-        let at = Course::ALL.iter().position(|other| *other == course).unwrap();
+        let at = courses().position(|other| other == course).unwrap();
         cost::total(&self.runs[at]).1.0
     }
 
@@ -80,9 +86,9 @@ fn replay(name: &str, body: &str, strategy: CacheStrategy, seed: u64) -> Option<
         price: &cost::find(name_of_model).unwrap().price,
         marks: Some(Marks { strategy, ttl: CacheTtl::FiveMinutes, carrier: Carrier::Message }),
     };
-    let runs = Course::ALL.iter().map(|course| {
+    let runs = courses().map(|course| {
         let policy = course.policy(&config(name_of_model), &model).unwrap();
-        replay.run(*course, &policy, known).unwrap()
+        replay.run(course, &policy, known).unwrap()
     });
     Some(Replayed { name: name.to_owned(), size, requests: requests.len(), runs: runs.collect() })
 }
@@ -90,15 +96,14 @@ fn replay(name: &str, body: &str, strategy: CacheStrategy, seed: u64) -> Option<
 /// Every long session of the corpus with its dollars and compactions on each course, and the means.
 fn show(sessions: &[Replayed]) {
     for session in sessions {
-        let cells: Vec<String> = Course::ALL
-            .iter()
+        let cells: Vec<String> = courses()
             .enumerate()
-            .map(|(at, course)| format!("{:7.2}/{:<2}", session.usd(*course), session.compactions(at)))
+            .map(|(at, course)| format!("{:7.2}/{:<2}", session.usd(course), session.compactions(at)))
             .collect();
         let name: String = session.name.chars().take(48).collect();
         println!("{name:48} {:>8} {:4} {}", session.size.to_string(), session.requests, cells.join(" "));
     }
-    for course in Course::ALL {
+    for course in courses() {
         let shares = sessions.iter().map(|session| session.usd(course) / session.usd(Course::Marks));
         let share = 100.0 * shares.sum::<f64>() / sessions.len() as f64;
         println!("{course:16} mean ${:6.3}, {share:5.1} % of marks alone", mean(sessions, course));

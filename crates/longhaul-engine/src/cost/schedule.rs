@@ -137,8 +137,8 @@ pub enum Until {
     Lapse,
 }
 
-/// The share of what is removed that is expected to be fetched again. Of the lines of tool results in long sessions, 4 in 1,000
-/// are repeated later (bench/retention), so about one result of 40 lines in seven is; a checkpoint keeps nine in ten of them.
+/// The share of what is removed that is expected to be fetched again. Of the lines of tool results in long sessions, 3 in 1,000
+/// are repeated later (bench/retention), so about one result of 40 lines in nine is; of eight such lines a checkpoint keeps seven.
 const FETCHED_AGAIN: f64 = 0.015;
 
 /// Before any pause was seen, the cache is taken to lapse in one of twenty, with the weight of so many pauses.
