@@ -170,9 +170,11 @@ fn is_telling(line: &str) -> bool {
         || line.chars().filter(|c| is_unspaced(*c)).nth(LETTERS).is_some()
 }
 
-/// What opens a stack trace says nothing of what is below.
+/// What opens a stack trace or a list says nothing of what is below.
 fn is_opening(line: &str) -> bool {
-    line.trim_start().starts_with("Traceback (most recent call last)")
+    let line = line.trim();
+    let is_heading = line.ends_with(':') && line.split_whitespace().nth(2).is_none();
+    is_heading || line.starts_with("Traceback (most recent call last)")
 }
 
 /// A command without what does not matter to what it does: the folder it goes to first, what its output is cut to.

@@ -73,6 +73,15 @@ fn an_error_without_spaces_is_an_error() {
 }
 
 #[test]
+fn a_heading_is_not_the_error_below_it() {
+    let failed = "test a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\n\
+                  thread 'b' panicked at src/b.rs:8:5:\nassertion `left == right` failed\n\n\
+                  test result: FAILED. 1 passed; 1 failed; 0 ignored\nexit code: 101";
+    let found = evidence(&[User("Run the tests."), Call("bash", run("cargo test"), failed)]);
+    assert!(found.problems[0].text.contains("panicked at src/b.rs:8:5"), "{:?}", found.problems);
+}
+
+#[test]
 fn files_are_told_by_what_was_done_to_them() {
     let found = evidence(&[
         User("Look at src/a.rs."),
