@@ -128,7 +128,7 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
         status: route.status(&policy.model, provider),
         window: policy.window,
         threshold: policy.threshold,
-        minutes: pauses.iter().skip(1).map(Duration::as_secs_f64).sum::<f64>() / 60.0,
+        minutes: pauses.iter().skip(1).sum::<Duration>().as_secs_f64() / 60.0,
         pauses: by,
         prices: prices.clone(),
         notes: [notes, asked.notes(&route)].concat(),
@@ -329,6 +329,7 @@ fn table(answer: &Answer) -> String {
     let head =
         ["policy", "compactions", "cached", "written", "fresh", "hit rate", "largest", "cost", "saved", ""];
     let mut rows = vec![head.map(str::to_owned)];
+    let dearest = answer.policies.iter().map(|row| row.usd.0).fold(0.0, f64::max);
     let cheapest = answer.policies.iter().map(|row| row.usd.0).fold(f64::INFINITY, f64::min);
     let several =
         answer.policies.iter().filter_map(|row| row.strategy).any(|s| Some(s) != answer.policies[1].strategy);
@@ -341,7 +342,7 @@ fn table(answer: &Answer) -> String {
         if row.over_window > 0 {
             marks.push(format!("{} requests over the window", row.over_window));
         }
-        if row.usd.0 <= cheapest {
+        if row.usd.0 <= cheapest && cheapest < dearest {
             marks.push("cheapest".to_owned());
         }
         rows.push([
@@ -371,8 +372,9 @@ fn summary(answer: &Answer) -> String {
         None => answer.pauses.by.to_owned(),
     };
     format!(
-        "{} requests over {:.0} minutes (pauses {by}; {} over five minutes) for {}: window {}, threshold {}\n{}; prices of {} ({})\n",
+        "{} {} over {:.0} minutes (pauses {by}; {} over five minutes) for {}: window {}, threshold {}\n{}; prices of {} ({})\n",
         answer.requests,
+        if answer.requests == 1 { "request" } else { "requests" },
         answer.minutes,
         answer.pauses.over_five_minutes,
         answer.model,
