@@ -10,9 +10,6 @@ use super::rules::{A25, G1, G11, R4, V1, V2, V3, V5, V6, V8, V9, V10, X12};
 use super::{At, Findings, Request, Severity, Target, Violation, check_value, json, kind};
 use crate::Dialect;
 
-/// How a checkpoint begins: written down again, for this folder takes nobody's word.
-const CHECKPOINT_OPENING: &str = "[Longhaul checkpoint";
-
 /// What a rewrite of `before` into `after` broke; pointers are into `after`. Empty: it did what a rewrite may.
 ///
 /// A rewrite may remove whole units, put one summary in (a message of its own, or a text block of a user message), edit the
@@ -85,7 +82,7 @@ impl<'v> Pair<'v> {
             let of_user = |piece: &&Piece| {
                 piece.speaker == Speaker::User
                     && piece.kind != Kind::Result
-                    && !piece.text.starts_with(CHECKPOINT_OPENING)
+                    && !piece.is_checkpoint()
             };
             list.iter().filter(of_user).map(|piece| (piece.message, piece.exact)).collect()
         };
@@ -341,7 +338,7 @@ impl<'p, 'v> Matching<'p, 'v> {
             return;
         }
         // A checkpoint quotes what it replaces, and is no edit of it.
-        let is_new = || piece.text.starts_with(CHECKPOINT_OPENING) || !self.edits(piece, originals);
+        let is_new = || piece.is_checkpoint() || !self.edits(piece, originals);
         if piece.kind == Kind::Prose && self.summary.is_none() && is_new() {
             self.summary = Some(p);
             return;

@@ -72,12 +72,17 @@ impl Bounds {
 
     /// Whether a unit may be made shorter where it stands: what an earlier checkpoint left before itself is not touched again.
     pub(super) fn may_shrink(&self, unit: usize) -> bool {
-        self.may_change(unit) && self.checkpoint.is_none_or(|checkpoint| unit > checkpoint)
+        self.may_change(unit) && self.is_new(unit)
+    }
+
+    /// Whether a unit came after the last checkpoint.
+    pub(super) fn is_new(&self, unit: usize) -> bool {
+        self.checkpoint.is_none_or(|checkpoint| unit > checkpoint)
     }
 
     /// Whether folding the middle would fold anything that is new since the last checkpoint.
     pub(super) fn has_new(&self) -> bool {
-        self.free().any(|unit| self.checkpoint.is_none_or(|checkpoint| unit > checkpoint))
+        self.free().any(|unit| self.is_new(unit))
     }
 }
 

@@ -116,7 +116,8 @@ pub(super) fn fit(
     Ok(fitting.best)
 }
 
-/// The oldest units that may go, as many as needed: what stays in place digested may take its share and no more.
+/// The oldest units that may go, as many as needed: what stays in place digested may take its share and no more. None go if
+/// none of them is new since the last checkpoint.
 fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, in_place: Tokens) -> BTreeSet<usize> {
     let mut gone: BTreeSet<usize> = bounds.checkpoint.into_iter().collect();
     let mut in_place = in_place.number();
@@ -131,7 +132,7 @@ fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, in_place: Tokens) -> BTre
             in_place -= cost;
         }
     }
-    gone
+    if gone.iter().any(|unit| bounds.is_new(*unit)) { gone } else { BTreeSet::new() }
 }
 
 struct Fitting<'f, 'w, 't, 'b> {
