@@ -75,9 +75,8 @@ pub(super) fn answers(pieces: &[Piece]) -> Vec<Option<usize>> {
 fn joins(piece: &Piece, p: usize, pieces: &[Piece], units: &[Unit]) -> Option<usize> {
     let unit = units.last()?;
     let previous = &pieces[*unit.pieces.last()?];
-    let apart = |piece: &Piece| {
-        piece.kind == Kind::Result || piece.speaker == Speaker::User && piece.is_checkpoint()
-    };
+    let apart =
+        |piece: &Piece| piece.kind == Kind::Result || piece.speaker == Speaker::User && piece.is_checkpoint();
     let same = unit.speaker == piece.speaker && !apart(piece) && !apart(previous);
     let continues = previous.message == piece.message
         || piece.speaker == Speaker::Assistant

@@ -80,9 +80,7 @@ impl<'v> Pair<'v> {
         let said = |list: &[Piece]| -> Vec<(usize, u64)> {
             // A checkpoint under the user's name is nothing that a user said.
             let of_user = |piece: &&Piece| {
-                piece.speaker == Speaker::User
-                    && piece.kind != Kind::Result
-                    && !piece.is_checkpoint()
+                piece.speaker == Speaker::User && piece.kind != Kind::Result && !piece.is_checkpoint()
             };
             list.iter().filter(of_user).map(|piece| (piece.message, piece.exact)).collect()
         };

@@ -80,6 +80,11 @@ impl Bounds {
         self.checkpoint.is_none_or(|checkpoint| unit > checkpoint)
     }
 
+    /// The oldest of so many units that came after the last checkpoint and may go, be it of the tail.
+    pub(super) fn first_new(&self, units: usize) -> Option<usize> {
+        (0..units).find(|unit| self.is_new(*unit) && !self.pinned.contains(unit))
+    }
+
     /// Whether folding the middle would fold anything that is new since the last checkpoint.
     pub(super) fn has_new(&self) -> bool {
         self.free().any(|unit| self.is_new(unit))

@@ -249,24 +249,28 @@ fn within_bounds<'s, 't, 'b, 'p>(
 ) -> (Draft<'s, 't, 'b>, Settled<'p>) {
     let goal = settled.target;
     let mut draft = Draft::new(work.survey, &work.wish.keep);
-    if could_be_enough(work, bounds, goal) || !bounds.has_new() {
+    let gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
+    let budget = checkpoint_budget(work, &gone).filter(|_| bounds.has_new());
+    if budget.is_none() || could_be_enough(work, bounds, goal) {
         prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
     }
-    if draft.total > goal && bounds.has_new() {
-        let gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
-        let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
-        let budget = Tokens(work.policy.checkpoint.tokens(replaced.number() as usize) as u64);
-        // Rules are kept even where a checkpoint of a quarter of so little would have no room for them.
-        let budget = budget.max(fold::needed(work, &gone).min(Tokens(replaced.number() / 2)));
-        if budget >= fold::smallest(work.survey) {
-            draft = Draft::new(work.survey, &work.wish.keep);
-            for unit in &gone {
-                draft.take_out(*unit);
-            }
-            settled.take(fold::within(work, &gone, budget));
+    if let Some(budget) = budget.filter(|_| draft.total > goal) {
+        draft = Draft::new(work.survey, &work.wish.keep);
+        for unit in &gone {
+            draft.take_out(*unit);
         }
+        settled.take(fold::within(work, &gone, budget));
     }
     (draft, settled)
+}
+
+/// What the checkpoint of these units may cost; nothing if none is worth it. Rules are kept even where a checkpoint of a quarter
+/// of so little would have no room for them.
+fn checkpoint_budget(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
+    let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
+    let budget = Tokens(work.policy.checkpoint.tokens(replaced.number() as usize) as u64);
+    let budget = budget.max(fold::needed(work, gone));
+    (budget < replaced).then_some(budget)
 }
 
 /// Whether pruning alone could reach the goal, if it left nothing of what it may change.

@@ -84,16 +84,31 @@ pub(super) fn fit(
     let mut draft = Draft::new(survey, &work.wish.keep);
     prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
     let enough = draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH;
-    let gone = match aim {
+    let mut gone = match aim {
         Aim::Size(_) if enough => BTreeSet::new(),
         _ => to_fold(&draft, &bounds, in_place),
     };
+    // A compaction folds something new or nothing; what is too large all the same gives up the oldest of its tail.
+    let is_new = |unit: &usize| bounds.is_new(*unit);
+    if !gone.iter().any(is_new) {
+        let too_large = matches!(aim, Aim::Size(_)) && draft.total > wanted;
+        match bounds.first_new(survey.units.len()).filter(|_| too_large) {
+            Some(unit) => gone.extend([unit]),
+            None => gone.clear(),
+        }
+    }
     for unit in &gone {
         draft.take_out(*unit);
     }
     // Rules and open tasks need room of their own, however small the whole is.
     let least = Tokens(work.policy.checkpoint.least as u64 / 2).min(of_room(LEAST_SECTIONS));
     let sections = of_room(SHARES.sections).max(least) + fold::smallest(survey);
+    // A size that was asked for is kept to; in a window that is too small all the same, the rules stay.
+    let rules = match aim {
+        Aim::Size(_) => Tokens::ZERO,
+        Aim::Window(_) => fold::needed(work, &gone),
+    };
+    let sections = sections.max(rules);
     let mut fitting = Fitting { work, pool: &pool, gone, wanted, sections, best: None };
     let used = draft.total + if fitting.gone.is_empty() { Tokens::ZERO } else { sections };
     let mut lines = (wanted - used).number() as f64;
@@ -109,15 +124,14 @@ pub(super) fn fit(
         lines += if got > most { (most - got) * 1.05 - LEAST_CUT } else { (most - got) * 0.97 };
         if lines < 0.0 && got > most {
             // No line is left to give up, so the sections must.
-            fitting.sections = fitting.sections - Tokens(lines.abs() as u64 + 1);
+            fitting.sections = (fitting.sections - Tokens(lines.abs() as u64 + 1)).max(rules);
             lines = 0.0;
         }
     }
     Ok(fitting.best)
 }
 
-/// The oldest units that may go, as many as needed: what stays in place digested may take its share and no more. None go if
-/// none of them is new since the last checkpoint.
+/// The oldest units that may go, as many as needed: what stays in place digested may take its share and no more.
 fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, in_place: Tokens) -> BTreeSet<usize> {
     let mut gone: BTreeSet<usize> = bounds.checkpoint.into_iter().collect();
     let mut in_place = in_place.number();
@@ -132,7 +146,7 @@ fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, in_place: Tokens) -> BTre
             in_place -= cost;
         }
     }
-    if gone.iter().any(|unit| bounds.is_new(*unit)) { gone } else { BTreeSet::new() }
+    gone
 }
 
 struct Fitting<'f, 'w, 't, 'b> {

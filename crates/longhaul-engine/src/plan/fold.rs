@@ -111,11 +111,14 @@ pub(super) fn smallest(survey: &Survey<'_, '_>) -> Tokens {
 /// What a rule adds to its words in a checkpoint: its mark, and its part of the heading.
 const RULE_FRAMING: Tokens = Tokens(10);
 
-/// What a checkpoint of these units needs to hold their rules.
+/// What a checkpoint of these units needs to hold their rules, and those of the checkpoint that it replaces.
 pub(super) fn needed(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Tokens {
     let counter = work.survey.meter.counter;
+    let cost = |rule: &str| counter.count(rule) + RULE_FRAMING;
     let rules = work.evidence.rules.iter().filter(|rule| gone.contains(&rule.unit));
-    smallest(work.survey) + rules.map(|rule| counter.count(&rule.text) + RULE_FRAMING).sum::<Tokens>()
+    let held = previous(work.survey, gone).unwrap_or_default();
+    let held = held.list(Section::Constraints).iter().map(|rule| cost(rule.as_str()));
+    smallest(work.survey) + rules.map(|rule| cost(&rule.text)).chain(held).sum::<Tokens>()
 }
 
 /// Picked lines as quotes, each under the name of what it is from. `weight` says what a rate is worth beside the sections.
