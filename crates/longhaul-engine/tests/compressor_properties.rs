@@ -265,7 +265,9 @@ fn judge_secrets(dialect: Dialect, outcome: &Outcome, secrets: &[String], wrong:
     places.extend(checkpoints(&after).into_iter().map(|text| ("the checkpoint", text)));
     places.push(("the report", serde_json::to_string(&outcome.report).unwrap()));
     for secret in secrets {
-        let found = places.iter().filter(|(_, text)| text.contains(secret.as_str()));
+        // A piece of it is as bad: what is cut must have been redacted before.
+        let pieces = || secret.as_bytes().windows(9).filter_map(|piece| std::str::from_utf8(piece).ok());
+        let found = places.iter().filter(|(_, text)| pieces().any(|piece| text.contains(piece)));
         wrong.extend(found.map(|(place, _)| format!("a secret is in {place}")));
     }
 }

@@ -349,8 +349,8 @@ impl<'p, 'v> Matching<'p, 'v> {
     /// Whether a new text stands for a message that was nothing but an image.
     fn was_an_image(&self, piece: &Piece, originals: &[Unit]) -> bool {
         let [original] = originals else { return false };
-        let images = original.pieces.iter().all(|&p| self.pair.before.list[p].kind == Kind::Image);
-        images && original.speaker == piece.speaker
+        let mut pieces = original.pieces.iter().map(|&p| &self.pair.before.list[p]).filter(|p| p.counts());
+        pieces.all(|piece| piece.kind == Kind::Image) && original.speaker == piece.speaker
     }
 
     /// Whether a new text is an edit of the only text it stands for, rather than a summary of it.
@@ -374,7 +374,9 @@ impl<'p, 'v> Matching<'p, 'v> {
     }
 
     fn judge_summary(&self, summary: usize, gone: usize, findings: &mut Findings) {
-        if gone == 0 {
+        // A unit of thoughts alone has nothing by which it could be matched, and is gone all the same.
+        let thoughts = |units: &[Unit]| units.iter().filter(|unit| unit.skeleton.is_empty()).count();
+        if gone == 0 && thoughts(&self.pair.before_units) <= thoughts(&self.pair.after_units) {
             let at = self.pair.after.list[summary].at;
             findings.report(&V3, at, "a message was added although none was removed: leave it out");
         }

@@ -236,7 +236,10 @@ fn by_policy(work: &mut Work<'_, '_, '_>, settled: &Settled<'_>) -> Result<Optio
         if draft.changed.is_empty() && draft.gone.is_empty() {
             return Ok(None);
         }
-        return settled.outcome(work.known, &draft);
+        match settled.outcome(work.known, &draft)? {
+            Some(outcome) if outcome.report.tokens.after > too_large => {}
+            outcome => return Ok(outcome),
+        }
     }
     fit::fit(work, settled, Aim::Window(too_large))
 }

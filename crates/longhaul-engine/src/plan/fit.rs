@@ -128,6 +128,11 @@ pub(super) fn fit(
             lines = 0.0;
         }
     }
+    // Lines are of very different lengths: where small corrections did not do, half of them go, and half again.
+    while fitting.is_too_large() && lines > 0.0 {
+        lines = (lines / 2.0 - LEAST_CUT).max(0.0);
+        fitting.attempt(settled, &draft, Tokens(lines as u64))?;
+    }
     Ok(fitting.best)
 }
 
@@ -159,6 +164,11 @@ struct Fitting<'f, 'w, 't, 'b> {
 }
 
 impl Fitting<'_, '_, '_, '_> {
+    /// Whether the best so far is more than was asked for.
+    fn is_too_large(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| best.report.tokens.after > self.wanted)
+    }
+
     /// Tries a budget for lines: the size that came of it, and whether there was nothing more to pick.
     fn attempt(
         &mut self,

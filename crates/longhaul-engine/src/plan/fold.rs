@@ -13,7 +13,6 @@ use crate::evidence::Evidence;
 use crate::ledger::Placed;
 use crate::passes::BlockAt;
 use crate::seat;
-use crate::tools::on_one_line;
 use crate::transcript::{Block, BlockKind, Speaker, UnitKind};
 use crate::values::readable;
 use crate::wire::Role;
@@ -46,13 +45,15 @@ impl Fold<'_> {
         let voice = if role == Role::User { checkpoint::Voice::User } else { checkpoint::Voice::Assistant };
         let closing = closing(survey, before);
         let previous = previous(survey, self.gone);
+        // There is no less than the marker, whatever the budget.
+        let least = survey.meter.counter.count(&Checkpoint::least(closing, voice));
         let draft = checkpoint::Draft {
             evidence: work.evidence,
             folded: &|unit| self.gone.contains(&unit),
             previous: previous.as_ref(),
             quotes: &self.quotes,
-            budget: self.budget,
-            sections: self.sections,
+            budget: self.budget.max(least),
+            sections: self.sections.max(least),
             terse_below: Tokens(work.policy.checkpoint.terse_below as u64),
             counter: survey.meter.counter,
             focus: work.wish.focus.as_deref(),
@@ -139,9 +140,8 @@ pub(super) fn quotes(
     quotes
 }
 
-/// How a block is named to a reader.
+/// How a block is named to a reader. The name is cut where it is written, for it is redacted before.
 fn source(survey: &Survey<'_, '_>, evidence: &Evidence, at: BlockAt, block: &Block<'_>) -> String {
-    const WIDTH: usize = 40;
     match &survey.transcript.units[at.unit].kind {
         UnitKind::Prompt { by: Speaker::User, .. } => "the user".to_owned(),
         UnitKind::Prompt { .. } => "a note to the assistant".to_owned(),
@@ -160,7 +160,7 @@ fn source(survey: &Survey<'_, '_>, evidence: &Evidence, at: BlockAt, block: &Blo
                 || "a tool".to_owned(),
                 |action: &Action| {
                     let target = action.target.as_deref().unwrap_or_default();
-                    on_one_line(&format!("{} {target}", action.tool), WIDTH)
+                    format!("{} {target}", action.tool).trim_end().to_owned()
                 },
             );
             if block.kind == BlockKind::Call { format!("call of {called}") } else { called }

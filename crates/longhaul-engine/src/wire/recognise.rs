@@ -3,7 +3,7 @@
 use super::raw::{Element, Item, Key, Raw};
 use crate::Dialect;
 use crate::json::Kind;
-use crate::transcript::ArrayId;
+use crate::transcript::{ArrayId, CHECKPOINT_OPENING};
 
 /// The list of messages or items.
 pub(super) fn list(raw: &Raw<'_>) -> Option<ArrayId> {
@@ -50,9 +50,20 @@ pub(super) enum Channel {
     Prose,
 }
 
-/// The channel: its own, if any call stands in the body as one.
+/// The channel: its own, if any call stands in the body as one. Where a checkpoint took the place of calls, the tools that the
+/// body defines stand for them.
 pub(super) fn channel(raw: &Raw<'_>) -> Channel {
-    if has_calls(raw) { Channel::Own } else { Channel::Prose }
+    let defines_tools = || raw.root.item.is_some_and(|root| raw.holds(root, Key::Tools));
+    if has_calls(raw) || defines_tools() && has_checkpoint(raw) { Channel::Own } else { Channel::Prose }
+}
+
+fn has_checkpoint(raw: &Raw<'_>) -> bool {
+    let items = |id| raw.elements(id).filter_map(|element| element.item);
+    list(raw).into_iter().flat_map(items).any(|message| {
+        let mut blocks = raw.list(message, Key::Content).into_iter().flat_map(items);
+        raw.opens(message, Key::Content, CHECKPOINT_OPENING)
+            || blocks.any(|block| raw.opens(block, Key::Text, CHECKPOINT_OPENING))
+    })
 }
 
 fn has_calls(raw: &Raw<'_>) -> bool {
