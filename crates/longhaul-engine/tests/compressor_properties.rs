@@ -417,8 +417,11 @@ fn every_generated_body_is_compacted_as_promised() {
 /// The floor in the words of its definition: system, tools, what the user said last, the last step, the smallest checkpoint.
 fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
     let (meter, mut known) = (Meter::of(&policy.model), Known::default());
-    let parts = meter.parts(&mut known, transcript);
-    let all: Tokens = transcript.units.iter().map(|unit| meter.unit(&mut known, unit)).sum();
+    // Each message has four tokens of framing, also where it belongs to no unit.
+    let owned = transcript.units.iter().flat_map(|unit| &unit.owns);
+    let owned: BTreeSet<Option<usize>> = owned.map(|id| transcript.message_of(*id)).collect();
+    let system: Tokens = transcript.preamble.iter().map(|block| meter.block(&mut known, block)).sum();
+    let system = system + Tokens(4 * (transcript.message_count() - owned.len()) as u64);
     let body: Value = serde_json::from_str(transcript.body).unwrap();
     let list = body.get("messages").or(body.get("input")).unwrap_or(&body).as_array().unwrap().clone();
     let is_said = |message: &Value| {
@@ -442,7 +445,7 @@ fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
     });
     let pinned: Tokens = pinned.map(|(_, unit)| meter.unit(&mut known, unit)).sum();
     let least = meter.counter.count(&Checkpoint::least(Closing::RequestAbove, Voice::User));
-    (parts.total() - all) + pinned + least
+    system + pinned + least
 }
 
 #[test]

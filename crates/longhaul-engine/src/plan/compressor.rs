@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 
 use super::bounds::Bounds;
-use super::draft::{CountFacts, Draft};
+use super::draft::{CountFacts, Draft, Length};
 use super::fit::{self, Aim};
 use super::fold::{self, Folding};
 use super::pick::{LOOKED_THROUGH, Topic};
@@ -27,7 +27,7 @@ use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::ledger::Ledger;
 use crate::meter::Meter;
-use crate::passes::{self, ByteLimits, Scope};
+use crate::passes::{self, BlockAt, ByteLimits, Scope};
 use crate::policy::Policy;
 use crate::redact::{Redactor, Rules};
 use crate::transcript::Transcript;
@@ -119,9 +119,12 @@ fn compact(
         None => by_policy(&mut work, &settled)?,
     };
     if let Some(rule) = outcome.as_ref().and_then(|outcome| newly_broken(&outcome.body, &work)) {
-        let reason =
-            format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
-        return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
+        outcome = in_place(&mut work, &settled, rule)?;
+        if outcome.is_none() {
+            let reason =
+                format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
+            return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
+        }
     }
     if let Some(outcome) = &mut outcome {
         outcome.report.evidence = audited(&outcome.body, &work)?;
@@ -148,6 +151,36 @@ fn newly_broken(body: &str, work: &Work<'_, '_, '_>) -> Option<&'static str> {
     let before: BTreeSet<&str> =
         check(transcript.body, transcript.dialect, &target).iter().map(|violation| violation.rule).collect();
     after.iter().map(|violation| violation.rule).find(|rule| !before.contains(rule))
+}
+
+/// The second best, where folding would break a rule: nothing goes, and what may be shorter is. Where the window is too small
+/// for that, results become lines.
+fn in_place(
+    work: &mut Work<'_, '_, '_>,
+    settled: &Settled<'_>,
+    rule: &str,
+) -> Result<Option<Outcome>, Refused> {
+    let survey = work.survey;
+    let bounds = Bounds::by_policy(work.policy, survey);
+    let mut draft = Draft::new(survey, &work.wish.keep);
+    prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
+    if draft.total > Tokens(work.policy.digest_all as u64) {
+        let stays = survey.must_stay();
+        for result in
+            (0..survey.units.len()).filter(|unit| !stays.contains(unit)).flat_map(|unit| survey.results(unit))
+        {
+            let before = survey.meter.block(work.known, result.block);
+            draft.shrink(result, Length::Line, before);
+        }
+    }
+    let outcome = settled.clone().outcome(work.known, &draft)?;
+    Ok(outcome.filter(|outcome| newly_broken(&outcome.body, work).is_none()).map(|mut outcome| {
+        let note = format!(
+            "folding would have broken rule {rule}, which the request keeps; it is only made shorter in place"
+        );
+        outcome.report.notes.push(note);
+        outcome
+    }))
 }
 
 /// How much of the evidence stands in a rewritten body.
@@ -182,9 +215,13 @@ impl<'w> Work<'w, '_, '_> {
 
     /// The topic that was asked for.
     pub(super) fn topic(&self) -> Topic<'w> {
-        let survey = self.survey;
+        let (survey, evidence) = (self.survey, self.evidence);
         self.wish.focus.as_ref().map_or_else(Topic::none, |topic| {
-            Topic::on(topic, move |at, line| {
+            let name = move |at: BlockAt| {
+                let block = survey.transcript.units.get(at.unit).and_then(|unit| unit.blocks().nth(at.block));
+                block.map_or_else(String::new, |block| fold::source(survey, evidence, at, block))
+            };
+            Topic::on(topic, name, move |at, line| {
                 let block = survey.transcript.units.get(at.unit)?.blocks().nth(at.block)?;
                 readable(block).get(line).map(str::to_owned)
             })

@@ -141,7 +141,7 @@ pub(super) fn quotes(
 }
 
 /// How a block is named to a reader. The name is cut where it is written, for it is redacted before.
-fn source(survey: &Survey<'_, '_>, evidence: &Evidence, at: BlockAt, block: &Block<'_>) -> String {
+pub(super) fn source(survey: &Survey<'_, '_>, evidence: &Evidence, at: BlockAt, block: &Block<'_>) -> String {
     match &survey.transcript.units[at.unit].kind {
         UnitKind::Prompt { by: Speaker::User, .. } => "the user".to_owned(),
         UnitKind::Prompt { .. } => "a note to the assistant".to_owned(),

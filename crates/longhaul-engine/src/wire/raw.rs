@@ -266,12 +266,6 @@ impl<'b> Raw<'b> {
         Some(unescape(&self.body[field.at.unquoted().range()]))
     }
 
-    /// Whether a field is a string that begins so; nothing in it may need an escape.
-    pub(super) fn opens(&self, item: Item, key: Key, with: &str) -> bool {
-        let field = self.field_of(item, key).filter(|f| f.kind.is_string());
-        field.is_some_and(|field| self.body[field.at.unquoted().range()].starts_with(with))
-    }
-
     /// Whether a field is there with a value that is neither `null` nor empty.
     pub(super) fn holds(&self, item: Item, key: Key) -> bool {
         self.field_of(item, key)

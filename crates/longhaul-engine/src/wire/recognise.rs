@@ -3,7 +3,7 @@
 use super::raw::{Element, Item, Key, Raw};
 use crate::Dialect;
 use crate::json::Kind;
-use crate::transcript::{ArrayId, CHECKPOINT_OPENING};
+use crate::transcript::ArrayId;
 
 /// The list of messages or items.
 pub(super) fn list(raw: &Raw<'_>) -> Option<ArrayId> {
@@ -50,20 +50,9 @@ pub(super) enum Channel {
     Prose,
 }
 
-/// The channel: its own, if any call stands in the body as one. Where a checkpoint took the place of calls, the tools that the
-/// body defines stand for them.
+/// The channel: its own, if any call stands in the body as one.
 pub(super) fn channel(raw: &Raw<'_>) -> Channel {
-    let defines_tools = || raw.root.item.is_some_and(|root| raw.holds(root, Key::Tools));
-    if has_calls(raw) || defines_tools() && has_checkpoint(raw) { Channel::Own } else { Channel::Prose }
-}
-
-fn has_checkpoint(raw: &Raw<'_>) -> bool {
-    let items = |id| raw.elements(id).filter_map(|element| element.item);
-    list(raw).into_iter().flat_map(items).any(|message| {
-        let mut blocks = raw.list(message, Key::Content).into_iter().flat_map(items);
-        raw.opens(message, Key::Content, CHECKPOINT_OPENING)
-            || blocks.any(|block| raw.opens(block, Key::Text, CHECKPOINT_OPENING))
-    })
+    if has_calls(raw) { Channel::Own } else { Channel::Prose }
 }
 
 fn has_calls(raw: &Raw<'_>) -> bool {
