@@ -86,22 +86,7 @@ fn compact(
 ) -> Result<Plan, Refused> {
     let survey = Survey::new(Meter::of(&policy.model), known, transcript);
     let draft = Draft::new(&survey, &wish.keep);
-    let goal = wish.to_tokens.unwrap_or(Tokens(policy.goal as u64));
-    let mut settled = Settled {
-        engine: "compressor",
-        policy,
-        wish,
-        reason: String::new(),
-        target: goal,
-        floor: fit::floor(&survey),
-        in_loop: policy.model.facts.thinking_bound && ends_in_bound_loop(transcript),
-        zone: None,
-        ladder: Vec::new(),
-        restart: None,
-        placed: None,
-        checkpoint: None,
-        facts: CountFacts::No,
-    };
+    let mut settled = nothing_settled(policy, wish, &survey);
     match due(&settled, &survey) {
         Ok(reason) => settled.reason = reason,
         Err(reason) => return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..settled }))),
@@ -137,6 +122,25 @@ fn compact(
         },
         Plan::Ready,
     ))
+}
+
+/// Before anything is decided.
+fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '_>) -> Settled<'p> {
+    Settled {
+        engine: "compressor",
+        policy,
+        wish,
+        reason: String::new(),
+        target: wish.to_tokens.unwrap_or(Tokens(policy.goal as u64)),
+        floor: fit::floor(survey),
+        in_loop: policy.model.facts.thinking_bound && ends_in_bound_loop(survey.transcript),
+        zone: None,
+        ladder: Vec::new(),
+        restart: None,
+        placed: None,
+        checkpoint: None,
+        facts: CountFacts::No,
+    }
 }
 
 /// A rule that a rewritten body breaks and the original did not. No strange shape of a request is to end in a refusal: what
@@ -289,7 +293,8 @@ fn within_bounds<'s, 't, 'b, 'p>(
 ) -> (Draft<'s, 't, 'b>, Settled<'p>) {
     let goal = settled.target;
     let mut draft = Draft::new(work.survey, &work.wish.keep);
-    let gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
+    let mut gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
+    bounds.add_orphans(work.survey, &mut gone);
     let budget = checkpoint_budget(work, &gone).filter(|_| bounds.has_new());
     if budget.is_none() || could_be_enough(work, bounds, goal) {
         prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
@@ -352,5 +357,61 @@ impl Settled<'_> {
     pub(super) fn take(&mut self, folding: Folding) {
         self.placed = Some(folding.placed);
         self.checkpoint = Some(folding.report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::Keep;
+    use crate::policy::Config;
+
+    /// No transcript is known whose folding breaks a rule; so what is done then is tried by itself.
+    #[test]
+    fn where_folding_would_break_a_rule_results_are_made_shorter_in_place() {
+        let call = |id: &str| {
+            let function = json!({"name": "read", "arguments": "{}"});
+            json!({"role": "assistant", "tool_calls": [{"id": id, "type": "function", "function": function}]})
+        };
+        let result = |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
+        let long = "a line of a long output\n".repeat(2_000);
+        let body = json!({"model": "gpt-5", "messages": [
+            {"role": "user", "content": "Read both."},
+            call("a"), result("a", &long), call("b"), result("b", &long),
+            {"role": "assistant", "content": "I read both."},
+            {"role": "user", "content": "And now?"},
+        ]});
+        let body = body.to_string();
+        let (transcript, _) = wire::parse(None, &body).unwrap();
+        let stated = json!({"window": 16_000, "input_limit": null});
+        let model = crate::models::find("gpt-5").with(stated.as_object().unwrap()).unwrap();
+        let policy = Policy::new(&Config::default(), &model).unwrap().0;
+        let wish = Wish {
+            trigger: Trigger::Manual,
+            force: true,
+            to_tokens: None,
+            focus: None,
+            keep: Keep::Nothing,
+            session: None,
+        };
+        let (mut known, mut redactor) = (Known::default(), Redactor::numbered(Rules::default()));
+        let survey = Survey::new(Meter::of(&policy.model), &mut known, &transcript);
+        let evidence = Evidence::of(&mut known, &transcript);
+        let settled = nothing_settled(&policy, &wish, &survey);
+        let mut work = Work {
+            policy: &policy,
+            wish: &wish,
+            known: &mut known,
+            survey: &survey,
+            evidence: &evidence,
+            redactor: &mut redactor,
+        };
+        let outcome = in_place(&mut work, &settled, "X1").unwrap().unwrap();
+        let report = outcome.report;
+        assert!(report.tokens.after < Tokens(400), "{:?}", report.tokens);
+        assert_eq!((report.units.summarized, report.units.dropped, report.messages.after), (0, 0, 7));
+        assert!(report.notes.iter().any(|note| note.contains("rule X1")), "{:?}", report.notes);
     }
 }

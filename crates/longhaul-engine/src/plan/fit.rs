@@ -97,6 +97,7 @@ pub(super) fn fit(
             None => gone.clear(),
         }
     }
+    bounds.add_orphans(survey, &mut gone);
     for unit in &gone {
         draft.take_out(*unit);
     }

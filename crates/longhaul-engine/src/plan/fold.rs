@@ -13,9 +13,9 @@ use crate::evidence::Evidence;
 use crate::ledger::Placed;
 use crate::passes::BlockAt;
 use crate::seat;
-use crate::transcript::{Block, BlockKind, Speaker, UnitKind};
+use crate::transcript::{Block, BlockKind, ElementId, Speaker, UnitKind};
 use crate::values::readable;
-use crate::wire::Role;
+use crate::wire::{self, Role};
 
 /// A checkpoint, where it stands, and what is said of it.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ impl Fold<'_> {
     /// Writes the checkpoint.
     pub(super) fn write(&self, work: &mut Work<'_, '_, '_>) -> Folding {
         let survey = work.survey;
-        let before = self.gone.last().map_or(0, |last| last + 1);
+        let before = place(survey, self.gone);
         let role = seat::find(survey.transcript, before, self.gone).role();
         let voice = if role == Role::User { checkpoint::Voice::User } else { checkpoint::Voice::Assistant };
         let closing = closing(survey, before);
@@ -85,6 +85,20 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     drop(topic);
     let quotes = quotes(work.survey, work.evidence, &picked.lines, |rate| rate);
     Fold { gone, budget, sections, quotes }.write(work)
+}
+
+/// Before which unit the checkpoint stands: behind all that it replaces; but first of all where a reply would be, for a request
+/// begins with the user's words.
+fn place(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> usize {
+    let transcript = survey.transcript;
+    let behind = gone.last().map_or(0, |last| last + 1);
+    let first = (0..behind).find(|unit| !gone.contains(unit)).filter(|first| *first > 0);
+    let is_reply = |unit: &usize| {
+        let message = transcript.units[*unit].owns.first().and_then(|id| transcript.message_of(*id));
+        let id = transcript.messages.zip(message).map(|(array, at)| ElementId { array, index: at as u32 });
+        matches!(id.and_then(|id| wire::role(transcript, id)), Some(Role::Assistant | Role::Tool))
+    };
+    first.filter(is_reply).unwrap_or(behind)
 }
 
 /// Where the request is, seen from a checkpoint before this unit.
