@@ -15,7 +15,7 @@ use crate::tokens::estimate;
 /// Shorter lines than this may stand twice: a brace is not a repetition.
 const TELLING: usize = 12;
 /// Characters of a source.
-const SOURCE: usize = 48;
+const SOURCE: usize = 40;
 /// Lines are looked at until their estimate is so many times the budget.
 const CHANCE: f64 = 1.3;
 
