@@ -4,6 +4,7 @@
 //! reasoning) by its size, and then the count is not called exact. Every message adds the few tokens of its framing.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
@@ -12,7 +13,7 @@ use crate::known::{ContentKey, Known};
 use crate::models::Model;
 use crate::tokens::images::{self, ImageCost};
 use crate::tokens::{Counter, Tokens};
-use crate::transcript::{Block, BlockKind, Form, Seal, Transcript, Unit, UnitKind};
+use crate::transcript::{Block, BlockKind, Exchange, Form, Seal, Transcript, Unit, UnitKind};
 
 /// What a message adds to its content: role, separators. Three to four are documented for chat bodies; nobody reports more
 /// than a few.
@@ -110,10 +111,21 @@ impl Meter {
     pub fn unit(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
         let blocks: Tokens = unit.blocks().map(|block| self.block(known, block)).sum();
         let names: Tokens = match &unit.kind {
-            UnitKind::Step { exchanges, .. } => exchanges.iter().map(|e| self.name(known, &e.tool)).sum(),
+            UnitKind::Step { exchanges, .. } => {
+                exchanges.iter().filter_map(written_name).map(|name| self.name(known, name)).sum()
+            }
             _ => Tokens::ZERO,
         };
         blocks + names + Tokens(MESSAGE_FRAMING.0 * unit.owns.len() as u64)
+    }
+
+    /// The tokens of what belongs to no unit. Units can share a message, so that the whole is less than its units and this.
+    pub fn outside(&self, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
+        let owned = transcript.units.iter().flat_map(|unit| &unit.owns);
+        let owned: BTreeSet<usize> = owned.filter_map(|id| transcript.message_of(*id)).collect();
+        let framed = transcript.message_count().saturating_sub(owned.len()) as u64;
+        let blocks: Tokens = transcript.preamble.iter().map(|block| self.block(known, block)).sum();
+        blocks + Tokens(MESSAGE_FRAMING.0 * framed)
     }
 
     fn name(&self, known: &mut Known, tool: &str) -> Tokens {
@@ -141,7 +153,7 @@ impl Meter {
                         add(Part::Assistant, block, &mut parts);
                     }
                     for exchange in exchanges {
-                        names.push(&*exchange.tool);
+                        names.extend(written_name(exchange));
                         exchange.call.iter().for_each(|b| add(Part::Assistant, b, &mut parts));
                         exchange.results.iter().for_each(|b| add(Part::Results, b, &mut parts));
                     }
@@ -176,6 +188,11 @@ impl Meter {
         }
         add(&mut parts.system, usize::MAX);
     }
+}
+
+/// The name of a call's tool. A call in words has it in its words.
+fn written_name<'e>(exchange: &'e Exchange<'_>) -> Option<&'e str> {
+    exchange.call.as_ref().map(|_| &*exchange.tool)
 }
 
 /// Whether a block is counted by its words, and not by its size.

@@ -133,10 +133,9 @@ fn as_block(transcript: &Transcript<'_>, message: ElementId, end: End, text: &st
     let original = said.filter(|b| own.contains(b.at)).find(|block| !block.text().trim().is_empty());
     // An empty string may be a message's content; an empty block may not be part of it.
     let Some(original) = original else {
-        return vec![Edit::Insert {
-            before: message,
-            json: wire::message(transcript.dialect, Role::User, text),
-        }];
+        let index = if end == End::Front { message.index } else { message.index + 1 };
+        let json = wire::message(transcript.dialect, Role::User, text);
+        return vec![Edit::Insert { before: ElementId { index, ..message }, json }];
     };
     let original = original_block(transcript, original);
     let json = match end {

@@ -173,9 +173,11 @@ impl Trial<'_> {
         }
         let mut redactor = Redactor::numbered(Rules::default());
         let words = spaced(&after.blocks().map(|block| block.text().into_owned() + "\n").collect::<String>());
+        let unnumbered_words = unnumbered(&words);
         for rule in rules {
             let text = redactor.redact(&rule.text, Content::Text).text.into_string();
-            if !words.contains(&spaced(&text)) && !words.contains(&spaced(&rule.text)) {
+            if !unnumbered_words.contains(&unnumbered(&spaced(&text))) && !words.contains(&spaced(&rule.text))
+            {
                 wrong.push(format!("the rule {text:?} is lost"));
             }
         }
@@ -263,7 +265,9 @@ fn judge_secrets(dialect: Dialect, outcome: &Outcome, secrets: &[String], wrong:
     places.extend(checkpoints(&after).into_iter().map(|text| ("the checkpoint", text)));
     places.push(("the report", serde_json::to_string(&outcome.report).unwrap()));
     for secret in secrets {
-        let found = places.iter().filter(|(_, text)| text.contains(secret.as_str()));
+        // A piece of it is as bad: what is cut must have been redacted before.
+        let pieces = || secret.as_bytes().windows(9).filter_map(|piece| std::str::from_utf8(piece).ok());
+        let found = places.iter().filter(|(_, text)| pieces().any(|piece| text.contains(piece)));
         wrong.extend(found.map(|(place, _)| format!("a secret is in {place}")));
     }
 }
@@ -331,17 +335,49 @@ fn trial(generated: &Generated, seed: u64) -> Trial<'_> {
     Trial { name, dialect: generated.dialect, body: &generated.body, policy, wish }
 }
 
-/// The cases that do not hold yet, by name, with what is known about them. A new one fails the test, and so does one that was
-/// cured and is still listed.
-const KNOWN: &str = include_str!("compressor_properties.known.txt");
+/// The cases to try: all of them; or, for somebody who looks into one, those that `GENERATED` names, as in
+/// `GENERATED="chat 28, messages 3" cargo test -p longhaul-engine --test compressor_properties every_generated -- --nocapture`;
+/// or those of other seeds, in every dialect, as in `GENERATED=4000..9000`.
+struct Cases {
+    list: Vec<(Dialect, u64)>,
+    /// Whether each is shown, before and after.
+    shown: bool,
+}
+
+impl Cases {
+    fn wanted() -> Self {
+        let every = |seeds: std::ops::Range<u64>| {
+            Dialect::ALL
+                .into_iter()
+                .flat_map(|dialect| seeds.clone().map(move |seed| (dialect, seed)))
+                .collect()
+        };
+        let Ok(wanted) = std::env::var("GENERATED") else {
+            return Self { list: every(0..CASES), shown: false };
+        };
+        if let Some((first, end)) = wanted.split_once("..") {
+            return Self { list: every(first.parse().unwrap()..end.parse().unwrap()), shown: false };
+        }
+        let named = wanted.split(',').map(|case| case.trim().split_once(' ').unwrap());
+        Self {
+            list: named.map(|(d, seed)| (d.parse().unwrap(), seed.parse().unwrap())).collect(),
+            shown: true,
+        }
+    }
+}
 
 /// What is wrong with each of these cases; and how many were compacted, with a checkpoint, with secrets.
-fn run(cases: impl Iterator<Item = (Dialect, u64)>) -> (Vec<String>, [usize; 3]) {
+fn run(cases: impl Iterator<Item = (Dialect, u64)>, shown: bool) -> (Vec<String>, [usize; 3]) {
     let (mut all, mut counts) = (Vec::new(), [0; 3]);
     for (dialect, seed) in cases {
         let generated = generate::long_body(dialect, seed);
         let trial = trial(&generated, seed);
         let (outcome, wrong) = trial.judge(&generated.secrets);
+        if shown {
+            println!("{}: {:?}\n{}", trial.name, trial.wish, generated.body);
+            let after = outcome.as_ref().map(|o| format!("{:?}\n{}", o.report.tokens, o.body));
+            println!("→ {}", after.unwrap_or_else(|| "left as it is".to_owned()));
+        }
         if let Some(outcome) = outcome {
             counts[0] += 1;
             counts[1] += usize::from(outcome.report.checkpoint.is_some());
@@ -354,46 +390,38 @@ fn run(cases: impl Iterator<Item = (Dialect, u64)>) -> (Vec<String>, [usize; 3])
 
 #[test]
 fn every_generated_body_is_compacted_as_promised() {
-    let mut tally = generate::Tally::default();
-    for dialect in Dialect::ALL {
-        (0..CASES).for_each(|seed| tally.add(&generate::long_body(dialect, seed)));
+    let Cases { list, shown } = Cases::wanted();
+    let are_all = list.len() as u64 >= CASES * Dialect::ALL.len() as u64;
+    if are_all {
+        let mut tally = generate::Tally::default();
+        list.iter().for_each(|(dialect, seed)| tally.add(&generate::long_body(*dialect, *seed)));
+        tally.assert_each_at_least(100);
     }
-    tally.assert_each_at_least(100);
-    let cases = |odd: u64| {
-        Dialect::ALL
-            .into_iter()
-            .flat_map(move |d| (0..CASES).filter(move |s| s % 2 == odd).map(move |s| (d, s)))
-    };
     let (mut wrong, mut counts) = (Vec::new(), [0; 3]);
     std::thread::scope(|scope| {
-        let halves = [0, 1].map(|odd| scope.spawn(move || run(cases(odd))));
+        let half = |odd: usize| list.iter().copied().skip(odd).step_by(2);
+        let halves = [0, 1].map(|odd| scope.spawn(move || run(half(odd), shown)));
         for half in halves {
             let (found, counted) = half.join().unwrap();
             wrong.extend(found);
             counts.iter_mut().zip(counted).for_each(|(sum, count)| *sum += count);
         }
     });
-    let known: BTreeSet<&str> = KNOWN.lines().filter(|line| !line.starts_with('#')).map(str::trim).collect();
-    let case = |wrong: &str| wrong.split_once(": ").map(|(case, _)| case.to_owned()).unwrap_or_default();
-    let new: Vec<String> = wrong
-        .iter()
-        .filter(|wrong| !known.contains(&*case(wrong)))
-        .map(|wrong| wrong.chars().take(500).collect())
-        .collect();
-    assert!(new.is_empty(), "{} do not hold\n{}", new.len(), new.join("\n"));
-    let found: BTreeSet<String> = wrong.iter().map(|wrong| case(wrong)).collect();
-    let cured: Vec<&&str> = known.iter().filter(|known| !found.contains(**known)).collect();
-    assert!(cured.is_empty(), "these hold now and can leave the list: {cured:?}");
+    let show: Vec<String> = wrong.iter().map(|wrong| wrong.chars().take(500).collect()).collect();
+    assert!(wrong.is_empty(), "{} do not hold\n{}", wrong.len(), show.join("\n"));
     let [compacted, with_checkpoint, with_secrets] = counts;
     println!("{compacted} compacted, {with_checkpoint} with a checkpoint, {with_secrets} with secrets");
-    assert!(with_checkpoint > 3_000 && with_secrets > 1_000, "{counts:?}");
+    assert!(!are_all || with_checkpoint > 3_000 && with_secrets > 1_000, "{counts:?}");
 }
 
 /// The floor in the words of its definition: system, tools, what the user said last, the last step, the smallest checkpoint.
 fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
     let (meter, mut known) = (Meter::of(&policy.model), Known::default());
-    let parts = meter.parts(&mut known, transcript);
-    let all: Tokens = transcript.units.iter().map(|unit| meter.unit(&mut known, unit)).sum();
+    // Each message has four tokens of framing, also where it belongs to no unit.
+    let owned = transcript.units.iter().flat_map(|unit| &unit.owns);
+    let owned: BTreeSet<Option<usize>> = owned.map(|id| transcript.message_of(*id)).collect();
+    let system: Tokens = transcript.preamble.iter().map(|block| meter.block(&mut known, block)).sum();
+    let system = system + Tokens(4 * (transcript.message_count() - owned.len()) as u64);
     let body: Value = serde_json::from_str(transcript.body).unwrap();
     let list = body.get("messages").or(body.get("input")).unwrap_or(&body).as_array().unwrap().clone();
     let is_said = |message: &Value| {
@@ -417,7 +445,7 @@ fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
     });
     let pinned: Tokens = pinned.map(|(_, unit)| meter.unit(&mut known, unit)).sum();
     let least = meter.counter.count(&Checkpoint::least(Closing::RequestAbove, Voice::User));
-    (parts.total() - all) + pinned + least
+    system + pinned + least
 }
 
 #[test]
@@ -448,23 +476,19 @@ fn every_real_body_is_compacted_as_promised_at_three_window_sizes() {
     assert!(wrong.is_empty(), "{} do not hold\n{}", wrong.len(), show.join("\n"));
 }
 
-/// `GENERATED="chat 28" cargo test -p longhaul-engine --test compressor_properties -- --ignored --nocapture`
-#[test]
-#[ignore = "shows one case, before and after"]
-fn a_generated_case_can_be_looked_at() {
-    let case = std::env::var("GENERATED").unwrap();
-    let (dialect, seed) = case.split_once(' ').unwrap();
-    let generated = generate::long_body(dialect.parse().unwrap(), seed.parse().unwrap());
-    let trial = trial(&generated, seed.parse().unwrap());
-    println!("{}\n{:?}", generated.body, trial.wish);
-    let (outcome, wrong) = trial.judge(&generated.secrets);
-    if let Some(outcome) = outcome {
-        println!("→\n{}\n{:?}", outcome.body, outcome.report.tokens);
-    }
-    println!("{wrong:#?}");
-}
-
 /// A text with one space between its words: a rule over several lines is one sentence.
 fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A text whose marks of redaction have no numbers: a secret's number says how many others came before it.
+fn unnumbered(text: &str) -> String {
+    let mut parts = text.split("[REDACTED:");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (mark, rest) = part.split_once(']').unwrap_or((part, ""));
+        let mark = mark.rsplit_once(':').map_or(mark, |(mark, _)| mark);
+        plain += &format!("[REDACTED:{mark}]{rest}");
+    }
+    plain
 }

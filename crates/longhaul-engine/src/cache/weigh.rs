@@ -42,10 +42,9 @@ impl<'t, 'b> Weights<'t, 'b> {
                         sort(block, "");
                     }
                     for exchange in exchanges {
-                        // The name goes with the call or, where the call is only words inside the reply, with what came of it.
-                        let both = exchange.call.iter().chain(&exchange.results);
-                        both.enumerate()
-                            .for_each(|(at, block)| sort(block, if at == 0 { &exchange.tool } else { "" }));
+                        // The name goes with the call; a call in words has it in its words.
+                        exchange.call.iter().for_each(|block| sort(block, &exchange.tool));
+                        exchange.results.iter().for_each(|block| sort(block, ""));
                     }
                 }
                 _ => unit.blocks().for_each(|block| sort(block, "")),

@@ -70,11 +70,14 @@ pub(super) fn answers(pieces: &[Piece]) -> Vec<Option<usize>> {
     answers
 }
 
-/// The last unit, if the piece belongs to it.
+/// The last unit, if the piece belongs to it. Words belong neither to a result that stands beside them in a message nor to a
+/// checkpoint that does.
 fn joins(piece: &Piece, p: usize, pieces: &[Piece], units: &[Unit]) -> Option<usize> {
     let unit = units.last()?;
     let previous = &pieces[*unit.pieces.last()?];
-    let same = unit.speaker == piece.speaker && piece.kind != Kind::Result;
+    let apart =
+        |piece: &Piece| piece.kind == Kind::Result || piece.speaker == Speaker::User && piece.is_checkpoint();
+    let same = unit.speaker == piece.speaker && !apart(piece) && !apart(previous);
     let continues = previous.message == piece.message
         || piece.speaker == Speaker::Assistant
             && (unit.answered_until > p || previous.kind == Kind::Thinking);

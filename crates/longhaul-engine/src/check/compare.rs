@@ -10,9 +10,6 @@ use super::rules::{A25, G1, G11, R4, V1, V2, V3, V5, V6, V8, V9, V10, X12};
 use super::{At, Findings, Request, Severity, Target, Violation, check_value, json, kind};
 use crate::Dialect;
 
-/// How a checkpoint begins: written down again, for this folder takes nobody's word.
-const CHECKPOINT_OPENING: &str = "[Longhaul checkpoint";
-
 /// What a rewrite of `before` into `after` broke; pointers are into `after`. Empty: it did what a rewrite may.
 ///
 /// A rewrite may remove whole units, put one summary in (a message of its own, or a text block of a user message), edit the
@@ -83,9 +80,7 @@ impl<'v> Pair<'v> {
         let said = |list: &[Piece]| -> Vec<(usize, u64)> {
             // A checkpoint under the user's name is nothing that a user said.
             let of_user = |piece: &&Piece| {
-                piece.speaker == Speaker::User
-                    && piece.kind != Kind::Result
-                    && !piece.text.starts_with(CHECKPOINT_OPENING)
+                piece.speaker == Speaker::User && piece.kind != Kind::Result && !piece.is_checkpoint()
             };
             list.iter().filter(of_user).map(|piece| (piece.message, piece.exact)).collect()
         };
@@ -341,7 +336,7 @@ impl<'p, 'v> Matching<'p, 'v> {
             return;
         }
         // A checkpoint quotes what it replaces, and is no edit of it.
-        let is_new = || piece.text.starts_with(CHECKPOINT_OPENING) || !self.edits(piece, originals);
+        let is_new = || piece.is_checkpoint() || !self.edits(piece, originals);
         if piece.kind == Kind::Prose && self.summary.is_none() && is_new() {
             self.summary = Some(p);
             return;
@@ -354,8 +349,8 @@ impl<'p, 'v> Matching<'p, 'v> {
     /// Whether a new text stands for a message that was nothing but an image.
     fn was_an_image(&self, piece: &Piece, originals: &[Unit]) -> bool {
         let [original] = originals else { return false };
-        let images = original.pieces.iter().all(|&p| self.pair.before.list[p].kind == Kind::Image);
-        images && original.speaker == piece.speaker
+        let mut pieces = original.pieces.iter().map(|&p| &self.pair.before.list[p]).filter(|p| p.counts());
+        pieces.all(|piece| piece.kind == Kind::Image) && original.speaker == piece.speaker
     }
 
     /// Whether a new text is an edit of the only text it stands for, rather than a summary of it.
@@ -379,7 +374,9 @@ impl<'p, 'v> Matching<'p, 'v> {
     }
 
     fn judge_summary(&self, summary: usize, gone: usize, findings: &mut Findings) {
-        if gone == 0 {
+        // A unit of thoughts alone has nothing by which it could be matched, and is gone all the same.
+        let thoughts = |units: &[Unit]| units.iter().filter(|unit| unit.skeleton.is_empty()).count();
+        if gone == 0 && thoughts(&self.pair.before_units) <= thoughts(&self.pair.after_units) {
             let at = self.pair.after.list[summary].at;
             findings.report(&V3, at, "a message was added although none was removed: leave it out");
         }

@@ -9,6 +9,9 @@ use super::responses::{is_call, is_output, item_kind};
 use super::{At, Request, kind, list, role};
 use crate::Dialect;
 
+/// How a checkpoint begins: written down again, for this folder takes nobody's word.
+const CHECKPOINT_OPENING: &str = "[Longhaul checkpoint";
+
 /// Who said it, as far as a rewrite cares. Results belong to the user's side in every dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speaker {
@@ -48,6 +51,11 @@ impl Piece<'_> {
     /// Whether it takes part in matching: thinking may be dropped, and so may text that says nothing.
     pub(super) fn counts(&self) -> bool {
         self.kind != Kind::Thinking && !(self.kind == Kind::Prose && self.text.trim().is_empty())
+    }
+
+    /// Whether it is what a compaction left in place of others.
+    pub(super) fn is_checkpoint(&self) -> bool {
+        self.kind == Kind::Prose && self.text.starts_with(CHECKPOINT_OPENING)
     }
 }
 

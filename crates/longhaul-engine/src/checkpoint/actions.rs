@@ -111,10 +111,9 @@ enum Fold {
 }
 
 impl Line {
-    /// An action with the first line of its error, if it had one.
-    pub(super) fn of(action: &Action, error: Option<&str>) -> Self {
+    /// An action with its target and the first line of its error, both on one line, if it had them.
+    pub(super) fn of(action: &Action, target: Option<String>, error: Option<&str>) -> Self {
         let outcome = action.outcome;
-        let target = action.target.as_deref().map(|target| clip_line(target, TARGET));
         Self {
             number: None,
             verb: verb(action.verb).to_owned(),
@@ -406,7 +405,7 @@ fn outcome_words(action: &Action, error: Option<&str>) -> String {
     let tests = action.tests.map_or(String::new(), |tests| {
         format!(", {} of {} tests passed", tests.passed, tests.passed + tests.failed)
     });
-    let error = error.map(|error| clip_line(error, TARGET).replace(" — ", " - "));
+    let error = error.map(|error| error.replace(" — ", " - "));
     let error = error.filter(|error| !error.is_empty()).map_or(String::new(), |error| format!(": {error}"));
     outcome + &tests + &error
 }

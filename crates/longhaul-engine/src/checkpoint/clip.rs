@@ -24,6 +24,11 @@ pub(super) fn clip(text: &str, most: usize) -> String {
     format!("{head}{OPEN}{}{LEFT_OUT}{tail}", count - most)
 }
 
+/// Whether clipping left anything of a text.
+pub(super) fn says_anything(clipped: &str) -> bool {
+    clipped.trim() != MORE.trim()
+}
+
 /// Whether this is the other text, or was clipped from it.
 pub(super) fn is_clipped_form_of(text: &str, whole: &str) -> bool {
     let (text, whole) = (text.trim(), whole.trim());

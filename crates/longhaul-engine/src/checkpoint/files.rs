@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::Section;
-use super::actions::clip_line;
 use super::gather::{Gather, Need};
 use crate::action::Touched;
 use crate::evidence::Uses;
@@ -28,7 +27,8 @@ impl Gather<'_> {
             for (_, how) in file.touched.iter().filter(|(unit, _)| self.folded(*unit)) {
                 touches.count(*how, 1);
             }
-            let path = self.redact(&clip_line(&file.path, PATH)).into_string();
+            let path = self.clipped(&file.path, PATH);
+            let path = self.redact(&path).into_string();
             if touches == Touches::default() || path.is_empty() {
                 continue;
             }

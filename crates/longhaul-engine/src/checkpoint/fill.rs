@@ -4,7 +4,7 @@
 //! ever reach across, so the sum is close. The whole is counted at the end, and what is too much goes again.
 
 use super::actions;
-use super::clip::clip;
+use super::clip::{clip, says_anything};
 use super::gather::{Gathered, Need, Piece, Place, gather, task, worth};
 use super::quotes::quotes;
 use super::render::{ITEM, heading, push_item, push_quoted, push_source};
@@ -180,6 +180,11 @@ impl<'d> Fill<'d> {
         if self.opened[section as usize] { 0 } else { self.count(&heading(section)) + 1 }
     }
 
+    fn is_rule(&self, at: usize) -> bool {
+        let Piece { place, need, .. } = &self.pieces[at].piece;
+        *place == Place::List(Section::Constraints) && *need == Need::Must
+    }
+
     fn take(&mut self, at: usize, cost: u64) {
         let weighed = &mut self.pieces[at];
         weighed.taken = true;
@@ -202,12 +207,10 @@ impl<'d> Fill<'d> {
             (0..self.pieces.len()).filter(|at| self.pieces[*at].piece.need == Need::Must).collect();
         musts.sort_by(|a, b| self.pieces[*b].piece.weight.total_cmp(&self.pieces[*a].piece.weight));
         // A rule that is cut is another rule: they come first, and whole if the budget can hold them.
-        let is_rule =
-            |fill: &Self, at: usize| fill.pieces[at].piece.place == Place::List(Section::Constraints);
-        let rules: Vec<usize> = musts.iter().copied().filter(|at| is_rule(self, *at)).collect();
+        let rules: Vec<usize> = musts.iter().copied().filter(|at| self.is_rule(*at)).collect();
         for at in rules {
             let cost = self.cost(at);
-            if cost <= self.room() * 3 / 4 {
+            if cost <= self.room() {
                 self.take(at, cost);
             }
         }
@@ -230,7 +233,7 @@ impl<'d> Fill<'d> {
                 self.pieces[at].cost = None;
             }
             let cost = self.cost(at);
-            if cost <= self.room() {
+            if cost <= self.room() && says_anything(self.pieces[at].piece.text.as_str()) {
                 self.take(at, cost);
             }
         }
@@ -306,11 +309,12 @@ impl<'d> Fill<'d> {
         }
     }
 
-    /// The checkpoint of what was taken, with its tokens counted as a whole; none if not even the musts fit.
+    /// The checkpoint of what was taken, with its tokens counted as a whole; none if not even the musts fit. Rules go last.
     fn exact(mut self) -> Option<Checkpoint> {
         let mut order: Vec<usize> = (0..self.pieces.len()).filter(|at| self.pieces[*at].taken).collect();
         order.sort_by(|a, b| {
-            self.pieces[*b].piece.weight.total_cmp(&self.pieces[*a].piece.weight).then(a.cmp(b))
+            let weights = self.pieces[*b].piece.weight.total_cmp(&self.pieces[*a].piece.weight);
+            self.is_rule(*b).cmp(&self.is_rule(*a)).then(weights).then(a.cmp(b))
         });
         loop {
             let checkpoint = self.checkpoint();

@@ -8,7 +8,7 @@ use super::actions::{self, Line, TARGET, clip_line};
 use super::clip::clip;
 use super::fill::Draft;
 use super::{Checkpoint, Section};
-use crate::action::{Outcome, Touched, Verb};
+use crate::action::{Action, Outcome, Touched, Verb};
 use crate::evidence::{
     Ask, Asker, Deed, Evidence, Request, RequestState, Said, SaidIn, SaidKind, Sense, Uses,
 };
@@ -134,6 +134,19 @@ impl<'d> Gather<'d> {
         self.redactor.redact(text, Content::Text).text
     }
 
+    /// A text on one line of at most so many characters. What is cut is redacted first: half a secret looks like none.
+    pub(super) fn clipped(&mut self, text: &str, most: usize) -> String {
+        let fits = text.len() <= most;
+        if fits { clip_line(text, most) } else { clip_line(self.redact(text).as_str(), most) }
+    }
+
+    /// An action with the first line of its error, if it had one.
+    fn line(&mut self, action: &Action, error: Option<&str>) -> Line {
+        let target = action.target.as_deref().map(|target| self.clipped(target, TARGET));
+        let error = error.map(|error| self.clipped(error, TARGET));
+        Line::of(action, target, error.as_deref())
+    }
+
     pub(super) fn folded(&self, unit: usize) -> bool {
         (self.draft.folded)(unit)
     }
@@ -227,7 +240,7 @@ impl<'d> Gather<'d> {
         }
         let waiting = evidence.deeds.iter().rfind(|deed| self.folded(deed.unit));
         if let Some(deed) = waiting.filter(|deed| deed.action.outcome == Outcome::Unanswered) {
-            let text = format!("No result yet: {}", Line::of(&deed.action, None).text());
+            let text = format!("No result yet: {}", self.line(&deed.action, None).text());
             self.add(Section::InProgress, &text, Need::Wanted, deed.uses);
         }
         let planned = of(&listed, SaidKind::Next);
@@ -250,15 +263,15 @@ impl<'d> Gather<'d> {
         let held = !self.before.list(Section::Blocked).is_empty();
         let fine = evidence.deeds.iter().filter(|deed| held && deed.action.outcome == Outcome::Succeeded);
         let fine: HashSet<String> =
-            fine.filter_map(|deed| Some(clip_line(deed.action.target.as_deref()?, TARGET))).collect();
+            fine.filter_map(|deed| Some(self.clipped(deed.action.target.as_deref()?, TARGET))).collect();
         let resolved = |item: &str| fine.contains(item.split(" [tool: ").next().unwrap_or(item));
         self.carry(Section::Blocked, Need::Wanted, |item| !resolved(item));
         for problem in &evidence.problems {
             if problem.resolved.is_some() || !self.folded(problem.unit) {
                 continue;
             }
-            let target =
-                problem.target.as_deref().map_or(String::new(), |target| clip_line(target, TARGET) + " ");
+            let target = problem.target.as_deref();
+            let target = target.map_or(String::new(), |target| self.clipped(target, TARGET) + " ");
             let text = problem.text.trim_matches('\n');
             let gap = if text.contains('\n') { "\n" } else { " " };
             let item = format!("{target}[tool: {}] failed:{gap}{text}", problem.tool);
@@ -356,7 +369,7 @@ impl<'d> Gather<'d> {
                 RequestState::Cancelled => ("CANCEL", "withdrawn by the user"),
             };
             let settled = request.settled.unwrap_or(request.unit);
-            new.push((settled, Line::of_request(verb, &request.gist, outcome)));
+            new.push((settled, Line::of_request(verb, &self.clipped(&request.gist, TARGET), outcome)));
         }
         let errors: BTreeMap<usize, &str> =
             evidence.problems.iter().map(|problem| (problem.unit, first_line(&problem.text))).collect();
@@ -366,10 +379,11 @@ impl<'d> Gather<'d> {
             let action = &deed.action;
             action.target.is_some() || action.verb != Verb::Note && !action.tool.is_empty()
         };
-        for deed in evidence.deeds.iter().filter(|deed| self.folded(deed.unit)).filter(told) {
+        let folded = self.draft.folded;
+        for deed in evidence.deeds.iter().filter(|deed| folded(deed.unit)).filter(told) {
             let failed = deed.action.outcome == Outcome::Failed;
             let error = errors.get(&deed.unit).copied().filter(|_| failed);
-            new.push((deed.unit, Line::of(&deed.action, error)));
+            new.push((deed.unit, self.line(&deed.action, error)));
         }
         new.sort_by_key(|(unit, _)| *unit);
         lines.extend(new.into_iter().map(|(_, line)| line));

@@ -15,7 +15,7 @@ use crate::tokens::estimate;
 /// Shorter lines than this may stand twice: a brace is not a repetition.
 const TELLING: usize = 12;
 /// Characters of a source.
-const SOURCE: usize = 160;
+const SOURCE: usize = 40;
 /// Lines are looked at until their estimate is so many times the budget.
 const CHANCE: f64 = 1.3;
 
@@ -32,25 +32,28 @@ pub(super) fn quotes(
     topic: Option<&Topic>,
     redactor: &mut Redactor,
 ) -> (Vec<Redacted>, Vec<Piece>) {
-    let (sources, lines) = lines(draft);
+    let (sources, lines) = lines(draft, redactor);
     let mut lines = with_a_chance(lines, &sources, draft.budget.number() as f64 * CHANCE, topic);
     lines.sort_by_key(|line| line.source);
     let mut pieces = Vec::with_capacity(lines.len());
     for lines in lines.chunk_by(|a, b| a.source == b.source) {
         redact(lines, redactor, &mut pieces);
     }
-    let one_line = |source: &&str| redactor.redact(&clip_line(source, SOURCE), Content::Text).text;
-    (sources.iter().map(one_line).collect(), pieces)
+    (sources, pieces)
 }
 
-/// Every line of the checkpoint before and of the quotes.
-fn lines<'q>(draft: &'q Draft<'_>) -> (Vec<&'q str>, Vec<Line<'q>>) {
-    let mut sources: Vec<&str> = Vec::new();
+/// Every line of the checkpoint before and of the quotes, with the sources as they are written: redacted, and then cut.
+fn lines<'q>(draft: &'q Draft<'_>, redactor: &mut Redactor) -> (Vec<Redacted>, Vec<Line<'q>>) {
+    let mut sources: Vec<Redacted> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut written: HashMap<String, usize> = HashMap::new();
     let mut place = |source: &'q str| {
         *places.entry(source).or_insert_with(|| {
-            sources.push(source);
-            sources.len() - 1
+            let line = clip_line(redactor.redact(source, Content::Text).text.as_str(), SOURCE);
+            *written.entry(line).or_insert_with_key(|line| {
+                sources.push(Redacted::from_store(line.clone()));
+                sources.len() - 1
+            })
         })
     };
     let mut lines: Vec<Line<'_>> = Vec::new();
@@ -72,12 +75,12 @@ fn lines<'q>(draft: &'q Draft<'_>) -> (Vec<&'q str>, Vec<Line<'q>>) {
 /// worth most, or else the newest.
 fn with_a_chance<'q>(
     lines: Vec<Line<'q>>,
-    sources: &[&str],
+    sources: &[Redacted],
     room: f64,
     topic: Option<&Topic>,
 ) -> Vec<Line<'q>> {
     let topical: Vec<bool> =
-        sources.iter().map(|source| topic.is_some_and(|topic| topic.is_in(source))).collect();
+        sources.iter().map(|source| topic.is_some_and(|topic| topic.is_in(source.as_str()))).collect();
     let mut order: Vec<usize> = (0..lines.len()).collect();
     order.sort_by(|a, b| lines[*b].weight.total_cmp(&lines[*a].weight).then(b.cmp(a)));
     let mut seen: HashSet<&str> = HashSet::new();

@@ -7,7 +7,7 @@ use super::Section;
 use super::actions::Line;
 use super::clip::{clip, is_clipped_form_of};
 use super::gather::{Gather, Need, Place};
-use crate::evidence::{Ask, RequestState, Uses};
+use crate::evidence::{Ask, RequestState, Uses, replaces};
 use crate::redact::Redacted;
 
 /// Characters of a request whose full text stays in the transcript anyway.
@@ -31,7 +31,8 @@ impl Gather<'_> {
                 open.push((request.text.clone(), request.uses));
             } else if Some(index) == newest {
                 let whole = request.text.chars().count() <= IN_PLACE || request.gist.trim().is_empty();
-                open.push((clip(if whole { &request.text } else { &request.gist }, IN_PLACE), request.uses));
+                let words = self.redact(if whole { &request.text } else { &request.gist });
+                open.push((clip(words.as_str(), IN_PLACE), request.uses));
             }
         }
         let task = open.pop();
@@ -137,7 +138,10 @@ impl Gather<'_> {
             .iter()
             .filter(|item| match item.as_str().strip_prefix(ONCE) {
                 Some(_) => evidence.closings.is_empty(),
-                None => !self.is_taken_back(item.as_str(), Section::Constraints),
+                None => {
+                    !self.is_taken_back(item.as_str(), Section::Constraints)
+                        && !evidence.replacements.iter().any(|said| replaces(said, item.as_str()))
+                }
             })
             .cloned()
             .collect();

@@ -198,12 +198,13 @@ impl Gathered {
     }
 
     pub(super) fn finish(mut self, turns: Turns, readings: &[Readings]) -> Evidence {
-        let Turns { requests, rules, once_only, questions, reversals, closings, .. } = turns;
+        let Turns { requests, rules, once_only, questions, reversals, replacements, closings, .. } = turns;
         let files = &mut self.evidence.files;
         files.extend(std::mem::take(&mut self.files).into_values());
         files.sort_by_key(|file| file.touched.last().copied());
         let mut evidence = std::mem::take(&mut self.evidence);
-        evidence = Evidence { requests, rules, once_only, reversals, closings, questions, ..evidence };
+        evidence =
+            Evidence { requests, rules, once_only, reversals, replacements, closings, questions, ..evidence };
         self.drop_called_off(&mut evidence);
         self.count_uses(&mut evidence, readings);
         evidence

@@ -17,6 +17,7 @@ mod problems;
 mod prompt;
 mod prose;
 mod reading;
+mod replaced;
 mod reply;
 mod state;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use turns::Turns;
 pub(crate) use names::Sense;
 pub use names::Uses;
 pub(crate) use reading::{Reader, Reading};
+pub(crate) use replaced::replaces;
 pub use state::State;
 
 /// What a handover could cite. Every list is oldest first.
@@ -49,6 +51,8 @@ pub struct Evidence {
     pub once_only: Vec<OnceOnly>,
     /// What users took back.
     pub reversals: Vec<Reversal>,
+    /// Sentences of users that put one thing in the place of another, which may be that of a rule.
+    pub replacements: Vec<String>,
     /// Units whose reply closed all that was pending, also what an earlier checkpoint calls open.
     pub closings: Vec<usize>,
     /// Questions of users and of the assistant.

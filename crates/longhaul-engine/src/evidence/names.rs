@@ -62,6 +62,23 @@ pub(super) fn telling(text: &str) -> Vec<u64> {
     found
 }
 
+/// All words of a text but those that only join others: for sentences so short that each word counts.
+pub(super) fn content(text: &str) -> Vec<u64> {
+    let mut found = Vec::new();
+    for word in words(text) {
+        let lower = word.to_lowercase();
+        if lower.chars().any(is_unspaced) {
+            let characters: Vec<char> = lower.chars().filter(|c| is_unspaced(*c)).collect();
+            found.extend(characters.windows(2).map(|pair| xxh3_64(String::from_iter(pair).as_bytes())));
+        } else if lower.chars().count() > 1 && !JOINING.contains(&&*lower) && !COMMON.contains(&&*lower) {
+            found.push(xxh3_64(lower.strip_suffix('s').unwrap_or(&lower).as_bytes()));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
 /// Whether a character is of a script that puts no spaces between words.
 pub(super) fn is_unspaced(character: char) -> bool {
     character >= '\u{2E80}'
@@ -103,6 +120,14 @@ const COMMON: [&str; 64] = [
     "mind", "more", "much", "must", "need", "never", "only", "other", "please", "really", "should", "some",
     "stop", "still", "than", "that", "them", "then", "there", "these", "they", "this", "thing", "thought",
     "want", "well", "what", "when", "with", "would", "your",
+];
+
+/// Words that join others, in the languages of the phrases.
+const JOINING: [&str; 58] = [
+    "the", "an", "of", "for", "in", "on", "to", "it", "its", "is", "are", "be", "as", "at", "by", "all",
+    "any", "and", "or", "one", "ones", "so", "use", "using", "der", "die", "das", "den", "dem", "des", "ein",
+    "eine", "und", "oder", "auf", "im", "bei", "für", "mit", "le", "la", "les", "un", "une", "du", "de",
+    "et", "ou", "en", "dans", "pour", "el", "los", "las", "una", "para", "por", "con",
 ];
 
 fn words(text: &str) -> impl Iterator<Item = &str> {

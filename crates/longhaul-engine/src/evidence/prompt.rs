@@ -27,6 +27,8 @@ pub(crate) struct Spoken {
 pub(super) struct Utterance {
     pub(super) text: String,
     pub(super) kind: Speech,
+    /// Whether it puts one thing in the place of another.
+    pub(super) replaces: bool,
 }
 
 /// What a sentence of a person is.
@@ -122,6 +124,7 @@ pub(super) fn gist<'a>(said: impl Iterator<Item = &'a Utterance>) -> String {
 /// Takes in a sentence with the items of the list that it leads to.
 fn hear(sentence: Sentence<'_>, items: &[&Sentence<'_>], spoken: &mut Vec<Utterance>) {
     let marks = TABLE.marks(sentence.text);
+    let replaces = marks.has(List::InPlaceOf) || marks.has(List::RatherThanBefore);
     let takes_back = (marks.begins(List::Reversal)
         || marks.has(List::ReversalAnywhere)
         || marks.is(List::ReversalWhole) && sentence.text.starts_with(char::is_alphanumeric))
@@ -134,7 +137,7 @@ fn hear(sentence: Sentence<'_>, items: &[&Sentence<'_>], spoken: &mut Vec<Uttera
             && rest.starts_with([',', ';', ':', '-', '–', '—', '，', '、'])
             && behind.contains([' ', '，']);
         let own = if goes_on { Sentence { text: before, ..sentence } } else { sentence };
-        spoken.push(Utterance { text: own.on_one_line().into_owned(), kind: Speech::Reversal });
+        spoken.push(Utterance { text: own.on_one_line().into_owned(), kind: Speech::Reversal, replaces });
         if goes_on {
             hear(Sentence { text: behind, ..sentence }, items, spoken);
         }
@@ -152,7 +155,7 @@ fn hear(sentence: Sentence<'_>, items: &[&Sentence<'_>], spoken: &mut Vec<Uttera
             text.push_str(&item.on_one_line());
         }
     }
-    spoken.push(Utterance { text, kind });
+    spoken.push(Utterance { text, kind, replaces });
 }
 
 fn kind(sentence: Sentence<'_>, marks: Marks) -> Speech {

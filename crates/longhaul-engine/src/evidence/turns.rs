@@ -10,6 +10,7 @@ use super::exchange::{Did, Ending};
 use super::names::{self, shared};
 use super::phrases::{List, TABLE};
 use super::prompt::{self, Speech, Spoken, Utterance};
+use super::replaced::replaces;
 use super::reply::{Leaves, Told};
 use super::{Ask, Asker, OnceOnly, Question, Request, RequestState, Reversal, Rule, SaidKind, Uses};
 
@@ -55,6 +56,7 @@ pub(super) struct Turns {
     pub(super) once_only: Vec<OnceOnly>,
     pub(super) questions: Vec<Question>,
     pub(super) reversals: Vec<Reversal>,
+    pub(super) replacements: Vec<String>,
     /// Units whose reply closed all that was pending.
     pub(super) closings: Vec<usize>,
     /// The telling words of each request and rule.
@@ -79,6 +81,7 @@ impl Turns {
             once_only: Vec::new(),
             questions: Vec::new(),
             reversals: Vec::new(),
+            replacements: Vec::new(),
             closings: Vec::new(),
             request_words: Vec::new(),
             rule_words: Vec::new(),
@@ -173,6 +176,7 @@ impl Turns {
 
     fn keep_rules(&mut self, unit: usize, said: &[&Utterance]) {
         for said in said {
+            self.replace_rules(said);
             match said.kind {
                 Speech::Rule if !self.rules.iter().rev().take(RECENT).any(|rule| rule.text == said.text) => {
                     self.rule_words.push(names::telling(&said.text));
@@ -184,6 +188,19 @@ impl Turns {
                 _ => {}
             }
         }
+    }
+
+    /// Drops the rules that a sentence puts something else in the place of.
+    fn replace_rules(&mut self, said: &Utterance) {
+        if !said.replaces || !matches!(said.kind, Speech::Rule | Speech::Demand | Speech::Replacement) {
+            return;
+        }
+        let stays: Vec<bool> = self.rules.iter().map(|rule| !replaces(&said.text, &rule.text)).collect();
+        let mut keep = stays.iter();
+        self.rules.retain(|_| keep.next().is_none_or(|stays| *stays));
+        let mut keep = stays.iter();
+        self.rule_words.retain(|_| keep.next().is_none_or(|stays| *stays));
+        self.replacements.push(said.text.clone());
     }
 
     /// The newest prompt answers what the assistant asked.

@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::survey::Survey;
 use crate::Tokens;
 use crate::policy::Policy;
-use crate::transcript::{Unit, UnitKind};
+use crate::transcript::{Status, Unit, UnitKind};
 
 /// Where the parts of a transcript begin and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,12 +72,37 @@ impl Bounds {
 
     /// Whether a unit may be made shorter where it stands: what an earlier checkpoint left before itself is not touched again.
     pub(super) fn may_shrink(&self, unit: usize) -> bool {
-        self.may_change(unit) && self.checkpoint.is_none_or(|checkpoint| unit > checkpoint)
+        self.may_change(unit) && self.is_new(unit)
+    }
+
+    /// Whether a unit came after the last checkpoint.
+    pub(super) fn is_new(&self, unit: usize) -> bool {
+        self.checkpoint.is_none_or(|checkpoint| unit > checkpoint)
+    }
+
+    /// The oldest of so many units that came after the last checkpoint and may go, be it of the tail.
+    pub(super) fn first_new(&self, units: usize) -> Option<usize> {
+        (0..units).find(|unit| self.is_new(*unit) && !self.pinned.contains(unit))
+    }
+
+    /// Adds to what goes the results without a call that would stand right behind it: not everybody takes them there, and they
+    /// belong to what goes if to anything.
+    pub(super) fn add_orphans(&self, survey: &Survey<'_, '_>, gone: &mut BTreeSet<usize>) {
+        let is_orphan = |unit: &Unit<'_>| match &unit.kind {
+            UnitKind::Step { reply, exchanges } => {
+                reply.is_empty() && exchanges.iter().all(|e| e.status == Status::Orphan)
+            }
+            _ => false,
+        };
+        let behind = gone.last().map_or(survey.units.len(), |last| last + 1);
+        let units = survey.transcript.units.iter().enumerate().skip(behind);
+        let orphans = units.take_while(|(at, unit)| is_orphan(unit) && !self.pinned.contains(at));
+        gone.extend(orphans.map(|(at, _)| at));
     }
 
     /// Whether folding the middle would fold anything that is new since the last checkpoint.
     pub(super) fn has_new(&self) -> bool {
-        self.free().any(|unit| self.checkpoint.is_none_or(|checkpoint| unit > checkpoint))
+        self.free().any(|unit| self.is_new(unit))
     }
 }
 

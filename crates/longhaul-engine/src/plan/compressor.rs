@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 
 use super::bounds::Bounds;
-use super::draft::{CountFacts, Draft};
+use super::draft::{CountFacts, Draft, Length};
 use super::fit::{self, Aim};
 use super::fold::{self, Folding};
 use super::pick::{LOOKED_THROUGH, Topic};
@@ -27,7 +27,7 @@ use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::ledger::Ledger;
 use crate::meter::Meter;
-use crate::passes::{self, ByteLimits, Scope};
+use crate::passes::{self, BlockAt, ByteLimits, Scope};
 use crate::policy::Policy;
 use crate::redact::{Redactor, Rules};
 use crate::transcript::Transcript;
@@ -86,22 +86,7 @@ fn compact(
 ) -> Result<Plan, Refused> {
     let survey = Survey::new(Meter::of(&policy.model), known, transcript);
     let draft = Draft::new(&survey, &wish.keep);
-    let goal = wish.to_tokens.unwrap_or(Tokens(policy.goal as u64));
-    let mut settled = Settled {
-        engine: "compressor",
-        policy,
-        wish,
-        reason: String::new(),
-        target: goal,
-        floor: fit::floor(&survey),
-        in_loop: policy.model.facts.thinking_bound && ends_in_bound_loop(transcript),
-        zone: None,
-        ladder: Vec::new(),
-        restart: None,
-        placed: None,
-        checkpoint: None,
-        facts: CountFacts::No,
-    };
+    let mut settled = nothing_settled(policy, wish, &survey);
     match due(&settled, &survey) {
         Ok(reason) => settled.reason = reason,
         Err(reason) => return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..settled }))),
@@ -119,9 +104,12 @@ fn compact(
         None => by_policy(&mut work, &settled)?,
     };
     if let Some(rule) = outcome.as_ref().and_then(|outcome| newly_broken(&outcome.body, &work)) {
-        let reason =
-            format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
-        return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
+        outcome = in_place(&mut work, &settled, rule)?;
+        if outcome.is_none() {
+            let reason =
+                format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
+            return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
+        }
     }
     if let Some(outcome) = &mut outcome {
         outcome.report.evidence = audited(&outcome.body, &work)?;
@@ -136,6 +124,25 @@ fn compact(
     ))
 }
 
+/// Before anything is decided.
+fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '_>) -> Settled<'p> {
+    Settled {
+        engine: "compressor",
+        policy,
+        wish,
+        reason: String::new(),
+        target: wish.to_tokens.unwrap_or(Tokens(policy.goal as u64)),
+        floor: fit::floor(survey),
+        in_loop: policy.model.facts.thinking_bound && ends_in_bound_loop(survey.transcript),
+        zone: None,
+        ladder: Vec::new(),
+        restart: None,
+        placed: None,
+        checkpoint: None,
+        facts: CountFacts::No,
+    }
+}
+
 /// A rule that a rewritten body breaks and the original did not. No strange shape of a request is to end in a refusal: what
 /// nobody thought of is left alone. The original, which may be a hundred times larger, is judged only if there is need.
 fn newly_broken(body: &str, work: &Work<'_, '_, '_>) -> Option<&'static str> {
@@ -148,6 +155,36 @@ fn newly_broken(body: &str, work: &Work<'_, '_, '_>) -> Option<&'static str> {
     let before: BTreeSet<&str> =
         check(transcript.body, transcript.dialect, &target).iter().map(|violation| violation.rule).collect();
     after.iter().map(|violation| violation.rule).find(|rule| !before.contains(rule))
+}
+
+/// The second best, where folding would break a rule: nothing goes, and what may be shorter is. Where the window is too small
+/// for that, results become lines.
+fn in_place(
+    work: &mut Work<'_, '_, '_>,
+    settled: &Settled<'_>,
+    rule: &str,
+) -> Result<Option<Outcome>, Refused> {
+    let survey = work.survey;
+    let bounds = Bounds::by_policy(work.policy, survey);
+    let mut draft = Draft::new(survey, &work.wish.keep);
+    prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
+    if draft.total > Tokens(work.policy.digest_all as u64) {
+        let stays = survey.must_stay();
+        for result in
+            (0..survey.units.len()).filter(|unit| !stays.contains(unit)).flat_map(|unit| survey.results(unit))
+        {
+            let before = survey.meter.block(work.known, result.block);
+            draft.shrink(result, Length::Line, before);
+        }
+    }
+    let outcome = settled.clone().outcome(work.known, &draft)?;
+    Ok(outcome.filter(|outcome| newly_broken(&outcome.body, work).is_none()).map(|mut outcome| {
+        let note = format!(
+            "folding would have broken rule {rule}, which the request keeps; it is only made shorter in place"
+        );
+        outcome.report.notes.push(note);
+        outcome
+    }))
 }
 
 /// How much of the evidence stands in a rewritten body.
@@ -182,9 +219,13 @@ impl<'w> Work<'w, '_, '_> {
 
     /// The topic that was asked for.
     pub(super) fn topic(&self) -> Topic<'w> {
-        let survey = self.survey;
+        let (survey, evidence) = (self.survey, self.evidence);
         self.wish.focus.as_ref().map_or_else(Topic::none, |topic| {
-            Topic::on(topic, move |at, line| {
+            let name = move |at: BlockAt| {
+                let block = survey.transcript.units.get(at.unit).and_then(|unit| unit.blocks().nth(at.block));
+                block.map_or_else(String::new, |block| fold::source(survey, evidence, at, block))
+            };
+            Topic::on(topic, name, move |at, line| {
                 let block = survey.transcript.units.get(at.unit)?.blocks().nth(at.block)?;
                 readable(block).get(line).map(str::to_owned)
             })
@@ -236,7 +277,10 @@ fn by_policy(work: &mut Work<'_, '_, '_>, settled: &Settled<'_>) -> Result<Optio
         if draft.changed.is_empty() && draft.gone.is_empty() {
             return Ok(None);
         }
-        return settled.outcome(work.known, &draft);
+        match settled.outcome(work.known, &draft)? {
+            Some(outcome) if outcome.report.tokens.after > too_large => {}
+            outcome => return Ok(outcome),
+        }
     }
     fit::fit(work, settled, Aim::Window(too_large))
 }
@@ -249,24 +293,29 @@ fn within_bounds<'s, 't, 'b, 'p>(
 ) -> (Draft<'s, 't, 'b>, Settled<'p>) {
     let goal = settled.target;
     let mut draft = Draft::new(work.survey, &work.wish.keep);
-    if could_be_enough(work, bounds, goal) || !bounds.has_new() {
+    let mut gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
+    bounds.add_orphans(work.survey, &mut gone);
+    let budget = checkpoint_budget(work, &gone).filter(|_| bounds.has_new());
+    if budget.is_none() || could_be_enough(work, bounds, goal) {
         prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
     }
-    if draft.total > goal && bounds.has_new() {
-        let gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
-        let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
-        let budget = Tokens(work.policy.checkpoint.tokens(replaced.number() as usize) as u64);
-        // Rules are kept even where a checkpoint of a quarter of so little would have no room for them.
-        let budget = budget.max(fold::needed(work, &gone).min(Tokens(replaced.number() / 2)));
-        if budget >= fold::smallest(work.survey) {
-            draft = Draft::new(work.survey, &work.wish.keep);
-            for unit in &gone {
-                draft.take_out(*unit);
-            }
-            settled.take(fold::within(work, &gone, budget));
+    if let Some(budget) = budget.filter(|_| draft.total > goal) {
+        draft = Draft::new(work.survey, &work.wish.keep);
+        for unit in &gone {
+            draft.take_out(*unit);
         }
+        settled.take(fold::within(work, &gone, budget));
     }
     (draft, settled)
+}
+
+/// What the checkpoint of these units may cost; nothing if none is worth it. Rules are kept even where a checkpoint of a quarter
+/// of so little would have no room for them.
+fn checkpoint_budget(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
+    let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
+    let budget = Tokens(work.policy.checkpoint.tokens(replaced.number() as usize) as u64);
+    let budget = budget.max(fold::needed(work, gone));
+    (budget < replaced).then_some(budget)
 }
 
 /// Whether pruning alone could reach the goal, if it left nothing of what it may change.
@@ -309,5 +358,61 @@ impl Settled<'_> {
     pub(super) fn take(&mut self, folding: Folding) {
         self.placed = Some(folding.placed);
         self.checkpoint = Some(folding.report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plan::Keep;
+    use crate::policy::Config;
+
+    /// No transcript is known whose folding breaks a rule; so what is done then is tried by itself.
+    #[test]
+    fn where_folding_would_break_a_rule_results_are_made_shorter_in_place() {
+        let call = |id: &str| {
+            let function = json!({"name": "read", "arguments": "{}"});
+            json!({"role": "assistant", "tool_calls": [{"id": id, "type": "function", "function": function}]})
+        };
+        let result = |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
+        let long = "a line of a long output\n".repeat(2_000);
+        let body = json!({"model": "gpt-5", "messages": [
+            {"role": "user", "content": "Read both."},
+            call("a"), result("a", &long), call("b"), result("b", &long),
+            {"role": "assistant", "content": "I read both."},
+            {"role": "user", "content": "And now?"},
+        ]});
+        let body = body.to_string();
+        let (transcript, _) = wire::parse(None, &body).unwrap();
+        let stated = json!({"window": 16_000, "input_limit": null});
+        let model = crate::models::find("gpt-5").with(stated.as_object().unwrap()).unwrap();
+        let policy = Policy::new(&Config::default(), &model).unwrap().0;
+        let wish = Wish {
+            trigger: Trigger::Manual,
+            force: true,
+            to_tokens: None,
+            focus: None,
+            keep: Keep::Nothing,
+            session: None,
+        };
+        let (mut known, mut redactor) = (Known::default(), Redactor::numbered(Rules::default()));
+        let survey = Survey::new(Meter::of(&policy.model), &mut known, &transcript);
+        let evidence = Evidence::of(&mut known, &transcript);
+        let settled = nothing_settled(&policy, &wish, &survey);
+        let mut work = Work {
+            policy: &policy,
+            wish: &wish,
+            known: &mut known,
+            survey: &survey,
+            evidence: &evidence,
+            redactor: &mut redactor,
+        };
+        let outcome = in_place(&mut work, &settled, "X1").unwrap().unwrap();
+        let report = outcome.report;
+        assert!(report.tokens.after < Tokens(400), "{:?}", report.tokens);
+        assert_eq!((report.units.summarized, report.units.dropped, report.messages.after), (0, 0, 7));
+        assert!(report.notes.iter().any(|note| note.contains("rule X1")), "{:?}", report.notes);
     }
 }

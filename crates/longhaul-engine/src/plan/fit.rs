@@ -84,16 +84,32 @@ pub(super) fn fit(
     let mut draft = Draft::new(survey, &work.wish.keep);
     prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
     let enough = draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH;
-    let gone = match aim {
+    let mut gone = match aim {
         Aim::Size(_) if enough => BTreeSet::new(),
         _ => to_fold(&draft, &bounds, in_place),
     };
+    // A compaction folds something new or nothing; what is too large all the same gives up the oldest of its tail.
+    let is_new = |unit: &usize| bounds.is_new(*unit);
+    if !gone.iter().any(is_new) {
+        let too_large = matches!(aim, Aim::Size(_)) && draft.total > wanted;
+        match bounds.first_new(survey.units.len()).filter(|_| too_large) {
+            Some(unit) => gone.extend([unit]),
+            None => gone.clear(),
+        }
+    }
+    bounds.add_orphans(survey, &mut gone);
     for unit in &gone {
         draft.take_out(*unit);
     }
     // Rules and open tasks need room of their own, however small the whole is.
     let least = Tokens(work.policy.checkpoint.least as u64 / 2).min(of_room(LEAST_SECTIONS));
     let sections = of_room(SHARES.sections).max(least) + fold::smallest(survey);
+    // A size that was asked for is kept to; in a window that is too small all the same, the rules stay.
+    let rules = match aim {
+        Aim::Size(_) => Tokens::ZERO,
+        Aim::Window(_) => fold::needed(work, &gone),
+    };
+    let sections = sections.max(rules);
     let mut fitting = Fitting { work, pool: &pool, gone, wanted, sections, best: None };
     let used = draft.total + if fitting.gone.is_empty() { Tokens::ZERO } else { sections };
     let mut lines = (wanted - used).number() as f64;
@@ -109,9 +125,14 @@ pub(super) fn fit(
         lines += if got > most { (most - got) * 1.05 - LEAST_CUT } else { (most - got) * 0.97 };
         if lines < 0.0 && got > most {
             // No line is left to give up, so the sections must.
-            fitting.sections = fitting.sections - Tokens(lines.abs() as u64 + 1);
+            fitting.sections = (fitting.sections - Tokens(lines.abs() as u64 + 1)).max(rules);
             lines = 0.0;
         }
+    }
+    // Lines are of very different lengths: where small corrections did not do, half of them go, and half again.
+    while fitting.is_too_large() && lines > 0.0 {
+        lines = (lines / 2.0 - LEAST_CUT).max(0.0);
+        fitting.attempt(settled, &draft, Tokens(lines as u64))?;
     }
     Ok(fitting.best)
 }
@@ -144,6 +165,11 @@ struct Fitting<'f, 'w, 't, 'b> {
 }
 
 impl Fitting<'_, '_, '_, '_> {
+    /// Whether the best so far is more than was asked for.
+    fn is_too_large(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| best.report.tokens.after > self.wanted)
+    }
+
     /// Tries a budget for lines: the size that came of it, and whether there was nothing more to pick.
     fn attempt(
         &mut self,

@@ -13,10 +13,9 @@ use crate::evidence::Evidence;
 use crate::ledger::Placed;
 use crate::passes::BlockAt;
 use crate::seat;
-use crate::tools::on_one_line;
-use crate::transcript::{Block, BlockKind, Speaker, UnitKind};
+use crate::transcript::{Block, BlockKind, ElementId, Speaker, UnitKind};
 use crate::values::readable;
-use crate::wire::Role;
+use crate::wire::{self, Role};
 
 /// A checkpoint, where it stands, and what is said of it.
 #[derive(Debug, Clone)]
@@ -41,18 +40,20 @@ impl Fold<'_> {
     /// Writes the checkpoint.
     pub(super) fn write(&self, work: &mut Work<'_, '_, '_>) -> Folding {
         let survey = work.survey;
-        let before = self.gone.last().map_or(0, |last| last + 1);
+        let before = place(survey, self.gone);
         let role = seat::find(survey.transcript, before, self.gone).role();
         let voice = if role == Role::User { checkpoint::Voice::User } else { checkpoint::Voice::Assistant };
         let closing = closing(survey, before);
         let previous = previous(survey, self.gone);
+        // There is no less than the marker, whatever the budget.
+        let least = survey.meter.counter.count(&Checkpoint::least(closing, voice));
         let draft = checkpoint::Draft {
             evidence: work.evidence,
             folded: &|unit| self.gone.contains(&unit),
             previous: previous.as_ref(),
             quotes: &self.quotes,
-            budget: self.budget,
-            sections: self.sections,
+            budget: self.budget.max(least),
+            sections: self.sections.max(least),
             terse_below: Tokens(work.policy.checkpoint.terse_below as u64),
             counter: survey.meter.counter,
             focus: work.wish.focus.as_deref(),
@@ -86,6 +87,20 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     Fold { gone, budget, sections, quotes }.write(work)
 }
 
+/// Before which unit the checkpoint stands: behind all that it replaces; but first of all where a reply would be, for a request
+/// begins with the user's words.
+fn place(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> usize {
+    let transcript = survey.transcript;
+    let behind = gone.last().map_or(0, |last| last + 1);
+    let first = (0..behind).find(|unit| !gone.contains(unit)).filter(|first| *first > 0);
+    let is_reply = |unit: &usize| {
+        let message = transcript.units[*unit].owns.first().and_then(|id| transcript.message_of(*id));
+        let id = transcript.messages.zip(message).map(|(array, at)| ElementId { array, index: at as u32 });
+        matches!(id.and_then(|id| wire::role(transcript, id)), Some(Role::Assistant | Role::Tool))
+    };
+    first.filter(is_reply).unwrap_or(behind)
+}
+
 /// Where the request is, seen from a checkpoint before this unit.
 fn closing(survey: &Survey<'_, '_>, before: usize) -> Closing {
     match survey.newest_prompt() {
@@ -111,11 +126,14 @@ pub(super) fn smallest(survey: &Survey<'_, '_>) -> Tokens {
 /// What a rule adds to its words in a checkpoint: its mark, and its part of the heading.
 const RULE_FRAMING: Tokens = Tokens(10);
 
-/// What a checkpoint of these units needs to hold their rules.
+/// What a checkpoint of these units needs to hold their rules, and those of the checkpoint that it replaces.
 pub(super) fn needed(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Tokens {
     let counter = work.survey.meter.counter;
+    let cost = |rule: &str| counter.count(rule) + RULE_FRAMING;
     let rules = work.evidence.rules.iter().filter(|rule| gone.contains(&rule.unit));
-    smallest(work.survey) + rules.map(|rule| counter.count(&rule.text) + RULE_FRAMING).sum::<Tokens>()
+    let held = previous(work.survey, gone).unwrap_or_default();
+    let held = held.list(Section::Constraints).iter().map(|rule| cost(rule.as_str()));
+    smallest(work.survey) + rules.map(|rule| cost(&rule.text)).chain(held).sum::<Tokens>()
 }
 
 /// Picked lines as quotes, each under the name of what it is from. `weight` says what a rate is worth beside the sections.
@@ -136,9 +154,8 @@ pub(super) fn quotes(
     quotes
 }
 
-/// How a block is named to a reader.
-fn source(survey: &Survey<'_, '_>, evidence: &Evidence, at: BlockAt, block: &Block<'_>) -> String {
-    const WIDTH: usize = 40;
+/// How a block is named to a reader. The name is cut where it is written, for it is redacted before.
+pub(super) fn source(survey: &Survey<'_, '_>, evidence: &Evidence, at: BlockAt, block: &Block<'_>) -> String {
     match &survey.transcript.units[at.unit].kind {
         UnitKind::Prompt { by: Speaker::User, .. } => "the user".to_owned(),
         UnitKind::Prompt { .. } => "a note to the assistant".to_owned(),
@@ -157,7 +174,7 @@ fn source(survey: &Survey<'_, '_>, evidence: &Evidence, at: BlockAt, block: &Blo
                 || "a tool".to_owned(),
                 |action: &Action| {
                     let target = action.target.as_deref().unwrap_or_default();
-                    on_one_line(&format!("{} {target}", action.tool), WIDTH)
+                    format!("{} {target}", action.tool).trim_end().to_owned()
                 },
             );
             if block.kind == BlockKind::Call { format!("call of {called}") } else { called }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::survey::Survey;
 use crate::Tokens;
-use crate::digest::Focus;
+use crate::checkpoint::Topic as Words;
 use crate::known::Known;
 use crate::passes::BlockAt;
 use crate::transcript::{BlockKind, Form, UnitKind};
@@ -32,6 +32,8 @@ const VALUE_AGEING: f64 = 4.0;
 const LINE_AGEING: f64 = 3.0;
 /// How much more a line on the topic counts: however old, it comes before what is not on it.
 const ON_TOPIC: f64 = 1_000.0;
+/// The most of the picked lines that may be on it: a little more than a checkpoint gives to it, for the marker is on none.
+const TOPIC: f64 = 0.7;
 /// Lines are looked for in so many times the tokens that they may take.
 pub(super) const LOOKED_THROUGH: u64 = 25;
 /// What it costs to say where lines come from.
@@ -198,12 +200,13 @@ impl Pool {
         for (index, source) in self.sources.iter().enumerate().rev() {
             match stand(source.at) {
                 Stand::Stays | Stand::Ignored => {}
-                Stand::Whole => greedy.offer(index, WHOLE),
+                Stand::Whole => greedy.offer(index, WHOLE, 1.0),
                 Stand::Goes => {
+                    let factor = topic.of_block(source.at);
                     for line in 0..source.lines.len() {
                         // The newest of equal lines stands for all.
                         if said.insert(source.lines.line(line).key) {
-                            greedy.offer(index, line);
+                            greedy.offer(index, line, factor);
                         }
                     }
                 }
@@ -220,29 +223,36 @@ fn forget(left: &mut KeyMap<f64>, values: &[Key]) {
     }
 }
 
-/// Which lines are on the topic that was asked for.
+/// Which lines are on the topic that was asked for: those with a word of it, and those of a block whose name has one.
 pub(super) struct Topic<'t> {
-    focus: Focus,
+    words: Option<Words>,
+    name: Box<dyn Fn(BlockAt) -> String + 't>,
     read: Box<dyn Fn(BlockAt, Range<usize>) -> Option<String> + 't>,
 }
 
 impl<'t> Topic<'t> {
     /// No topic: lines count by what they say alone.
     pub(super) fn none() -> Self {
-        Self { focus: Focus::none(), read: Box::new(|_, _| None) }
+        Self { words: None, name: Box::new(|_| String::new()), read: Box::new(|_, _| None) }
     }
 
-    /// A topic; `read` gives the text of a line.
-    pub(super) fn on(topic: &str, read: impl Fn(BlockAt, Range<usize>) -> Option<String> + 't) -> Self {
-        Self { focus: Focus::on([topic]), read: Box::new(read) }
+    /// A topic; `name` gives what a block is called, `read` the text of a line.
+    pub(super) fn on(
+        topic: &str,
+        name: impl Fn(BlockAt) -> String + 't,
+        read: impl Fn(BlockAt, Range<usize>) -> Option<String> + 't,
+    ) -> Self {
+        Self { words: Words::on(topic), name: Box::new(name), read: Box::new(read) }
     }
 
-    fn factor(&self, at: BlockAt, line: &Line<'_>) -> f64 {
-        if self.focus.is_none() {
-            return 1.0;
-        }
-        let hits = (self.read)(at, line.range()).map_or(0, |text| self.focus.hits(&text));
-        if hits > 0 { ON_TOPIC } else { 1.0 }
+    /// What all lines of a block count for at least.
+    fn of_block(&self, at: BlockAt) -> f64 {
+        if self.words.as_ref().is_some_and(|words| words.is_in(&(self.name)(at))) { ON_TOPIC } else { 1.0 }
+    }
+
+    fn of_line(&self, at: BlockAt, line: &Line<'_>) -> f64 {
+        let is_in = |words: &Words| (self.read)(at, line.range()).is_some_and(|text| words.is_in(&text));
+        if self.words.as_ref().is_some_and(is_in) { ON_TOPIC } else { 1.0 }
     }
 }
 
@@ -294,9 +304,11 @@ impl<'p> Greedy<'p> {
         Self { pool, left, topic, heap: BinaryHeap::new(), of_source, opened, taken }
     }
 
-    fn offer(&mut self, source: usize, line: usize) {
+    /// Offers a line of a block whose lines count for so much at least.
+    fn offer(&mut self, source: usize, line: usize, least: f64) {
         let of = &self.pool.sources[source];
-        let factor = if line == WHOLE { 1.0 } else { self.topic.factor(of.at, &of.lines.line(line)) };
+        let is_plain = line != WHOLE && least <= 1.0;
+        let factor = if is_plain { self.topic.of_line(of.at, &of.lines.line(line)) } else { least };
         let rate = self.rate(source, line, factor);
         if rate > 0.0 {
             self.heap.push(Offer { rate, factor, source, line });
@@ -345,6 +357,8 @@ impl<'p> Greedy<'p> {
 
     fn take(mut self, budget: Tokens) -> Picked {
         let mut left = budget.number() as f64;
+        // What else there is gets a part, too.
+        let mut left_for_topic = if self.topic.words.is_some() { left * TOPIC } else { left };
         let mut picked = Picked { everything: true, ..Picked::default() };
         while let Some(offer) = self.heap.pop() {
             let Offer { source, line, factor, .. } = offer;
@@ -366,6 +380,13 @@ impl<'p> Greedy<'p> {
                     break;
                 }
                 continue;
+            }
+            if factor > 1.0 {
+                if cost > left_for_topic {
+                    picked.everything = false;
+                    continue;
+                }
+                left_for_topic -= cost;
             }
             left -= cost;
             self.taken.insert((source, line));

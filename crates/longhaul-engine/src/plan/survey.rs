@@ -22,6 +22,8 @@ pub(super) struct Survey<'t, 'b> {
     pub(super) total: Tokens,
     /// Each unit, framing included.
     pub(super) units: Vec<Tokens>,
+    /// What belongs to none.
+    outside: Tokens,
     /// How the newest prompt begins: what the task is about.
     pub(super) about: Vec<String>,
 }
@@ -41,7 +43,8 @@ impl<'t, 'b> Survey<'t, 'b> {
     pub(super) fn new(meter: Meter, known: &mut Known, transcript: &'t Transcript<'b>) -> Self {
         let total = meter.parts(known, transcript).total();
         let units = transcript.units.iter().map(|unit| meter.unit(known, unit)).collect();
-        let mut survey = Self { transcript, meter, total, units, about: Vec::new() };
+        let outside = meter.outside(known, transcript);
+        let mut survey = Self { transcript, meter, total, units, outside, about: Vec::new() };
         survey.about = survey.newest_prompt().map_or_else(Vec::new, |at| {
             let words = transcript.units[at].blocks().filter(|block| block.kind == BlockKind::Text);
             words.map(|block| block.opening(FOCUS_BYTES).into_owned()).collect()
@@ -166,8 +169,7 @@ impl<'t, 'b> Survey<'t, 'b> {
 
     /// What the request would cost with these units alone: what no step can take away, if they are what must stay.
     pub(super) fn with_only(&self, units: &BTreeSet<usize>) -> Tokens {
-        let all: Tokens = self.units.iter().copied().sum();
-        (self.total - all) + units.iter().map(|unit| self.units[*unit]).sum::<Tokens>()
+        self.outside + units.iter().map(|unit| self.units[*unit]).sum::<Tokens>()
     }
 
     /// The first exchange: the first prompt, what comes with it, and the step that answers it.

@@ -124,7 +124,8 @@ pub(super) fn is_secret(value: &[u8], class: Class, written: Written, placeholde
         && !value[..value.len().min(JUDGED)].iter().any(u8::is_ascii_whitespace)
         && !is_path(value)
         && (written == Written::Quoted || !is_expression(value))
-        && !is_filler(value)
+        && !is_masked(value)
+        && !is_example_id(value)
         && !placeholders.hold(value)
 }
 
@@ -175,16 +176,28 @@ pub(super) fn entropy(value: &[u8]) -> f64 {
         .sum()
 }
 
-/// `xxxx`, `****`, `0000`, `AKIA…EXAMPLE`: what documentation writes where a key would be.
+/// `xxxx`, `****`, `0000`, `AKIA…EXAMPLE`: what documentation writes where a key would be. A name that says what the value is
+/// counts for more than how it ends.
 pub(super) fn is_filler(value: &[u8]) -> bool {
+    let judged = &value[..value.len().min(JUDGED)];
+    value.ends_with(b"EXAMPLE")
+        || value.ends_with(b"EXAMPLEKEY")
+        || memchr::memmem::find(judged, b"EXAMPLEEXAMPLE").is_some()
+        || is_masked(value)
+}
+
+/// An id in capitals that ends like an example: ids are no secrets, and this one is nobody's.
+fn is_example_id(value: &[u8]) -> bool {
+    value.ends_with(b"EXAMPLE") && value.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+}
+
+/// `xxxx`, `****`, `0000`: the same character over and over.
+fn is_masked(value: &[u8]) -> bool {
     let judged = &value[..value.len().min(JUDGED)];
     let body = judged.iter().filter(|byte| matches!(byte, b'x' | b'X' | b'*' | b'#' | b'0')).count();
     let filler = body + judged.iter().filter(|byte| matches!(byte, b'.' | b'-' | b'_')).count();
     let row = longest_row(judged);
-    value.ends_with(b"EXAMPLE")
-        || value.ends_with(b"EXAMPLEKEY")
-        || memchr::memmem::find(judged, b"EXAMPLEEXAMPLE").is_some()
-        || filler == judged.len()
+    filler == judged.len()
         || (body * 2 > judged.len() && row >= 3)
         || row * 10 >= judged.len() * 9
         || judged.ends_with(b"...")

@@ -174,6 +174,8 @@ impl<'b> Assembler<'b> {
     pub(super) fn user(&mut self, block: Block<'b>) {
         if is_checkpoint(&block) {
             let place = block.place;
+            // What stands behind a checkpoint answers no call before it.
+            self.spoken = None;
             return self.push(UnitKind::Checkpoint(block), place);
         }
         let heard = match (block.kind, &self.spoken) {

@@ -43,6 +43,27 @@ fn names_give_values_away_in_every_notation() {
 }
 
 #[test]
+fn a_name_gives_away_what_ends_like_an_example() {
+    let names = [
+        "AWS_SECRET_ACCESS_KEY=",
+        "export AWS_SECRET_ACCESS_KEY=",
+        "aws_secret_access_key = ",
+        "secret_key: ",
+        r#"{"secret_access_key": ""#,
+    ];
+    for (name, ending) in names.into_iter().flat_map(|name| [(name, "EXAMPLEKEY"), (name, "EXAMPLE")]) {
+        let value = key("{base64:28}", 1) + ending;
+        let close = if name.starts_with('{') { "\"}" } else { "\n" };
+        let clean = redact(&format!("{name}{value}{close}"));
+        assert!(clean.starts_with(&format!("{name}[REDACTED:secret:")), "{clean}");
+        assert!(!clean.contains(&value[5..]), "{clean}");
+    }
+    left_alone("AWS_SECRET_ACCESS_KEY=<your-key>");
+    left_alone("AWS_SECRET_ACCESS_KEY=YOUR-EXAMPLE-KEY");
+    left_alone("aws_access_key: AKIAIOSFODNN7EXAMPLE");
+}
+
+#[test]
 fn addresses_lose_their_credentials() {
     let cases = [
         ("https://me:hunter2@example.com/x", "https://[REDACTED:url-credentials:1]@example.com/x"),
