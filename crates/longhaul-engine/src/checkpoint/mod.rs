@@ -28,6 +28,7 @@ mod topic;
 
 pub use audit::{Audit, Cited, audit};
 pub use fill::Draft;
+pub(crate) use fill::Sections;
 pub use topic::Topic;
 
 use crate::redact::Redacted;
