@@ -4,7 +4,7 @@
 //! map keeps two generations, and what nobody asked for during a whole one is forgotten.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -72,10 +72,26 @@ impl Known {
         self.readings.value(key, || Arc::new(read()))
     }
 
+    /// Takes out what blocks say, so that it can be looked up while something else is counted. It is to be put back.
+    pub(crate) fn take_readings(&mut self) -> Self {
+        let readings = std::mem::replace(&mut self.readings, Generations::with_room(1));
+        Self { readings, ..Self::with_room(1) }
+    }
+
+    /// Puts back what was taken out.
+    pub(crate) fn put_readings(&mut self, taken: Self) {
+        self.readings = taken.readings;
+    }
+
     /// Computes what is not known on so many threads, instead of one. What comes out is the same.
     #[must_use]
     pub fn on_threads(self, threads: NonZeroUsize) -> Self {
         Self { threads, ..self }
+    }
+
+    /// On how many threads.
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        self.threads
     }
 
     /// The tokens of a block, counted now only if they were not before; `text` is called only then. The factor is
@@ -103,7 +119,7 @@ impl Known {
         text: impl Fn(&B) -> T + Sync,
     ) {
         let vocabulary = counter.vocabulary;
-        let mut seen: HashSet<ContentKey, BuildHasherDefault<DefaultHasher>> = HashSet::default();
+        let mut seen: HashSet<ContentKey, BuildHasherDefault<AsIs>> = HashSet::default();
         let mut new = |key: &ContentKey| !self.counts.holds(&(*key, vocabulary)) && seen.insert(*key);
         let unknown: Vec<_> = blocks.into_iter().filter(|(key, _)| new(key)).collect();
         let counts =
@@ -141,8 +157,39 @@ impl Default for Known {
     }
 }
 
-/// Fixed keys: the engine takes no randomness from the system.
-type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<AsIs>>;
+
+/// Keys are hashes of contents already; what stands beside them in a key is mixed in.
+#[derive(Default)]
+pub(crate) struct AsIs(u64);
+
+impl AsIs {
+    fn mix(&mut self, more: u64) {
+        self.0 = (self.0.rotate_left(29) ^ more).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.mix(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, more: u64) {
+        self.mix(more);
+    }
+
+    fn write_u128(&mut self, key: u128) {
+        self.mix(key as u64);
+    }
+
+    fn write_isize(&mut self, variant: isize) {
+        self.mix(variant as u64);
+    }
+}
 
 /// A value that takes room: one for each 64 bytes or part of them.
 trait TakesRoom {

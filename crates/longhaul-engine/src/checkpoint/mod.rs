@@ -26,6 +26,7 @@ mod tasks;
 mod tests;
 mod topic;
 
+pub(crate) use audit::Sought;
 pub use audit::{Audit, Cited, audit};
 pub use fill::Draft;
 pub(crate) use fill::Sections;

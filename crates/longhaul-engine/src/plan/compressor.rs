@@ -11,22 +11,24 @@
 //! step are the same bytes as before.
 
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 use super::bounds::Bounds;
 use super::draft::{CountFacts, Draft};
 use super::fit::{self, Aim};
 use super::fold::{self, Folding};
 use super::pick::{LOOKED_THROUGH, Topic};
-use super::report::{EvidenceReport, Trigger};
+use super::report::Trigger;
 use super::settle::{Settled, ends_in_bound_loop, unchanged};
 use super::survey::Survey;
 use super::{Outcome, Plan, Wish};
 use crate::check::check;
-use crate::checkpoint::audit;
+use crate::checkpoint::{Audit, Sought};
 use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::ledger::Ledger;
 use crate::meter::Meter;
+use crate::parallel;
 use crate::passes::{self, ByteLimits, Scope};
 use crate::policy::Policy;
 use crate::redact::{Redactor, Rules};
@@ -84,7 +86,7 @@ fn compact(
     known: &mut Known,
     transcript: &Transcript<'_>,
 ) -> Result<Plan, Refused> {
-    let survey = Survey::new(Meter::of(&policy.model), known, transcript);
+    let (survey, read) = survey(policy, wish, known, transcript);
     let draft = Draft::new(&survey, &wish.keep);
     let goal = wish.to_tokens.unwrap_or(Tokens(policy.goal as u64));
     let mut settled = Settled {
@@ -111,36 +113,58 @@ fn compact(
         super::Keep::Nothing => Redactor::numbered(Rules::default()),
     };
     let left = settled.clone();
-    let evidence = Evidence::of(known, transcript);
+    let evidence = read.unwrap_or_else(|| Evidence::of(known, transcript));
+    let threads = known.threads();
     let mut work =
         Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
-    let mut outcome = match wish.to_tokens {
-        Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted))?,
-        None => by_policy(&mut work, &settled)?,
+    // What an audit looks for does not depend on what comes out.
+    let sought = || Sought::of(&evidence, &mut Redactor::numbered(Rules::default()));
+    let (sought, outcome) = parallel::both(threads, sought, || match wish.to_tokens {
+        Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted)),
+        None => by_policy(&mut work, &settled),
+    });
+    let Some(mut outcome) = outcome? else {
+        let reason =
+            format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
+        return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
     };
-    if let Some(rule) = outcome.as_ref().and_then(|outcome| newly_broken(&outcome.body, &work)) {
+    let audited = || audited(&outcome.body, transcript, &sought);
+    let (audited, broken) =
+        parallel::both(threads, audited, || newly_broken(&outcome.body, policy, transcript));
+    if let Some(rule) = broken {
         let reason =
             format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
         return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
     }
-    if let Some(outcome) = &mut outcome {
-        outcome.report.evidence = audited(&outcome.body, &work)?;
+    let audit = audited?;
+    outcome.report.evidence.enter(audit.found(), audit.kept(), &wish.keep);
+    Ok(Plan::Ready(outcome))
+}
+
+/// What stands where, and, if a compaction is likely, the evidence of it: one is counted while the other is read.
+fn survey<'t, 'b>(
+    policy: &Policy,
+    wish: &Wish,
+    known: &mut Known,
+    transcript: &'t Transcript<'b>,
+) -> (Survey<'t, 'b>, Option<Evidence>) {
+    const BYTES_A_TOKEN: usize = 3;
+    let meter = Meter::of(&policy.model);
+    let many = transcript.body.len() / BYTES_A_TOKEN >= policy.threshold;
+    if !many && !wish.force && wish.to_tokens.is_none() {
+        return (Survey::new(meter, known, transcript), None);
     }
-    Ok(outcome.map_or_else(
-        || {
-            let reason =
-                format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
-            Plan::Leave(unchanged(&draft, &Settled { reason, ..left }))
-        },
-        Plan::Ready,
-    ))
+    let readings = Mutex::new(known.take_readings());
+    let read = || Evidence::of(&mut readings.lock().unwrap_or_else(PoisonError::into_inner), transcript);
+    let (evidence, survey) = parallel::both(known.threads(), read, || Survey::new(meter, known, transcript));
+    known.put_readings(readings.into_inner().unwrap_or_else(PoisonError::into_inner));
+    (survey, Some(evidence))
 }
 
 /// A rule that a rewritten body breaks and the original did not. No strange shape of a request is to end in a refusal: what
 /// nobody thought of is left alone. The original, which may be a hundred times larger, is judged only if there is need.
-fn newly_broken(body: &str, work: &Work<'_, '_, '_>) -> Option<&'static str> {
-    let transcript = work.survey.transcript;
-    let target = work.policy.model.target(transcript.dialect);
+fn newly_broken(body: &str, policy: &Policy, transcript: &Transcript<'_>) -> Option<&'static str> {
+    let target = policy.model.target(transcript.dialect);
     let after = check(body, transcript.dialect, &target);
     if after.is_empty() {
         return None;
@@ -151,13 +175,14 @@ fn newly_broken(body: &str, work: &Work<'_, '_, '_>) -> Option<&'static str> {
 }
 
 /// How much of the evidence stands in a rewritten body.
-fn audited(body: &str, work: &Work<'_, '_, '_>) -> Result<EvidenceReport, Refused> {
-    let (rewritten, _) = wire::parse(work.survey.transcript.dialect, body)?;
-    let texts: Vec<_> = rewritten.blocks().map(readable).collect();
-    let audit = audit(&texts.join("\n"), work.evidence, &mut Redactor::numbered(Rules::default()));
-    let mut report = EvidenceReport::default();
-    report.enter(audit.found(), audit.kept(), &work.wish.keep);
-    Ok(report)
+fn audited(body: &str, transcript: &Transcript<'_>, sought: &Sought) -> Result<Audit, Refused> {
+    let (rewritten, _) = wire::parse(transcript.dialect, body)?;
+    let mut text = String::with_capacity(body.len());
+    for block in rewritten.blocks() {
+        text.push_str(&readable(block));
+        text.push('\n');
+    }
+    Ok(sought.in_text(&text))
 }
 
 /// What a compaction works with.
