@@ -109,11 +109,16 @@ impl Meter {
     /// The tokens of a unit, its tools' names and its messages' framing included.
     pub fn unit(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
         let blocks: Tokens = unit.blocks().map(|block| self.block(known, block)).sum();
+        blocks + self.around(known, unit)
+    }
+
+    /// What a unit costs besides its blocks.
+    pub(crate) fn around(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
         let names: Tokens = match &unit.kind {
             UnitKind::Step { exchanges, .. } => exchanges.iter().map(|e| self.name(known, &e.tool)).sum(),
             _ => Tokens::ZERO,
         };
-        blocks + names + Tokens(MESSAGE_FRAMING.0 * unit.owns.len() as u64)
+        names + Tokens(MESSAGE_FRAMING.0 * unit.owns.len() as u64)
     }
 
     fn name(&self, known: &mut Known, tool: &str) -> Tokens {

@@ -274,7 +274,7 @@ fn within_bounds<'s, 't, 'b, 'p>(
 ) -> (Draft<'s, 't, 'b>, Settled<'p>) {
     let goal = settled.target;
     let mut draft = Draft::new(work.survey, &work.wish.keep);
-    if could_be_enough(work, bounds, goal) || !bounds.has_new() {
+    if could_be_enough(work.survey, bounds, goal) || !bounds.has_new() {
         prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
     }
     if draft.total > goal && bounds.has_new() {
@@ -295,10 +295,8 @@ fn within_bounds<'s, 't, 'b, 'p>(
 }
 
 /// Whether pruning alone could reach the goal, if it left nothing of what it may change.
-fn could_be_enough(work: &mut Work<'_, '_, '_>, bounds: &Bounds, goal: Tokens) -> bool {
-    let survey = work.survey;
-    let free = bounds.free().flat_map(|unit| survey.prunable(unit));
-    let most: Tokens = free.map(|block| survey.meter.block(work.known, block)).sum();
+fn could_be_enough(survey: &Survey<'_, '_>, bounds: &Bounds, goal: Tokens) -> bool {
+    let most: Tokens = bounds.free().map(|unit| survey.prunable(unit)).sum();
     survey.total - most <= goal
 }
 

@@ -148,7 +148,7 @@ impl Pool {
             for (block, content) in of.blocks().enumerate() {
                 let Some(text) = content.text.filter(|text| text.form != Form::Damaged) else { continue };
                 let lines = Survey::lines(known, content);
-                let tokens = survey.meter.block(known, content).number() as f64;
+                let tokens = survey.blocks[unit][block].number() as f64;
                 pool.note(&lines, age, content.kind == BlockKind::Call);
                 let line =
                     line_worth(&of.kind, content.kind, block) * if lines.len() == 1 { SHORT } else { 1.0 };
