@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 
@@ -41,12 +41,53 @@ impl ContentKey {
     }
 }
 
+/// Texts in which the standard rules find no secret. Redactors share it, on whichever thread they are.
+///
+/// Whoever could make a text without a secret that has the key of one with a secret would have to know the secret.
+#[derive(Debug)]
+pub(crate) struct Clean(Arc<Mutex<Generations<ContentKey, Nothing>>>);
+
+impl Clean {
+    fn with_room(texts: usize) -> Self {
+        Self(Arc::new(Mutex::new(Generations::with_room(texts))))
+    }
+
+    fn texts(&self) -> MutexGuard<'_, Generations<ContentKey, Nothing>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same memory, for somebody else to use too.
+    pub(crate) fn shared(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+
+    pub(crate) fn holds(&self, key: ContentKey) -> bool {
+        self.texts().get(key).is_some()
+    }
+
+    pub(crate) fn note(&self, key: ContentKey) {
+        self.texts().value(key, || Nothing);
+    }
+}
+
+/// A copy of what is known learns by itself from then on.
+impl Clone for Clean {
+    fn clone(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.texts().clone())))
+    }
+}
+
+/// What there is to know of a text without secrets.
+#[derive(Debug, Clone, Copy)]
+struct Nothing;
+
 /// Facts about blocks that were seen before. It needs `&mut` even to look something up, because a look keeps it alive.
 #[derive(Debug, Clone)]
 pub struct Known {
     counts: Generations<(ContentKey, Vocabulary), Tokens>,
     lines: Generations<ContentKey, Arc<Lines>>,
     readings: Generations<(ContentKey, Reader), Arc<Reading>>,
+    clean: Clean,
     threads: NonZeroUsize,
 }
 
@@ -59,6 +100,7 @@ impl Known {
             counts: Generations::with_room(facts),
             readings: Generations::with_room(facts),
             lines: Generations::with_room(facts),
+            clean: Clean::with_room(facts),
             threads: NonZeroUsize::MIN,
         }
     }
@@ -70,6 +112,11 @@ impl Known {
         read: impl FnOnce() -> Reading,
     ) -> Arc<Reading> {
         self.readings.value(key, || Arc::new(read()))
+    }
+
+    /// Which texts hold no secrets.
+    pub(crate) fn clean(&self) -> Clean {
+        self.clean.shared()
     }
 
     /// Takes out what blocks say, so that it can be looked up while something else is counted. It is to be put back.
@@ -135,12 +182,13 @@ impl Known {
         self.counts.turn();
         self.lines.turn();
         self.readings.turn();
+        self.clean.texts().turn();
     }
 
     /// How many facts are held.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.counts.len() + self.readings.len() + self.lines.len()
+        self.counts.len() + self.readings.len() + self.lines.len() + self.clean.texts().len()
     }
 
     /// Whether nothing is held.
@@ -202,6 +250,12 @@ impl TakesRoom for Tokens {
     }
 }
 
+impl TakesRoom for Nothing {
+    fn room(&self) -> usize {
+        1
+    }
+}
+
 impl TakesRoom for Arc<Reading> {
     fn room(&self) -> usize {
         1 + self.size() / 64
@@ -229,10 +283,18 @@ impl<K: Copy + Eq + Hash, V: Clone + TakesRoom> Generations<K, V> {
     }
 
     fn value(&mut self, key: K, compute: impl FnOnce() -> V) -> V {
+        self.get(key).unwrap_or_else(|| self.keep(key, compute()))
+    }
+
+    fn get(&mut self, key: K) -> Option<V> {
         if let Some(value) = self.young.get(&key) {
-            return value.clone();
+            return Some(value.clone());
         }
-        let value = self.old.remove(&key).unwrap_or_else(compute);
+        let value = self.old.remove(&key)?;
+        Some(self.keep(key, value))
+    }
+
+    fn keep(&mut self, key: K, value: V) -> V {
         if self.taken >= self.room {
             self.turn();
         }

@@ -31,7 +31,7 @@ use crate::meter::Meter;
 use crate::parallel;
 use crate::passes::{self, ByteLimits, Scope};
 use crate::policy::Policy;
-use crate::redact::{Redactor, Rules};
+use crate::redact::Redactor;
 use crate::transcript::Transcript;
 use crate::values::readable;
 use crate::{Refused, Rewrite, Tokens, wire};
@@ -108,9 +108,10 @@ fn compact(
         Ok(reason) => settled.reason = reason,
         Err(reason) => return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..settled }))),
     }
+    let clean = known.clean();
     let mut redactor = match &wish.keep {
-        super::Keep::Originals(key) => Redactor::keyed(Rules::default(), key.clone()),
-        super::Keep::Nothing => Redactor::numbered(Rules::default()),
+        super::Keep::Originals(key) => Redactor::standard(Some(key), clean.shared()),
+        super::Keep::Nothing => Redactor::standard(None, clean.shared()),
     };
     let left = settled.clone();
     let evidence = read.unwrap_or_else(|| Evidence::of(known, transcript));
@@ -118,7 +119,7 @@ fn compact(
     let mut work =
         Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
     // What an audit looks for does not depend on what comes out.
-    let sought = || Sought::of(&evidence, &mut Redactor::numbered(Rules::default()));
+    let sought = || Sought::of(&evidence, &mut Redactor::standard(None, clean.shared()));
     let (sought, outcome) = parallel::both(threads, sought, || match wish.to_tokens {
         Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted)),
         None => by_policy(&mut work, &settled),
