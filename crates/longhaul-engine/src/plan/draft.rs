@@ -187,7 +187,9 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
                 self.enter(&mut account, unit, &part, &becomes, facts);
             }
         }
-        account.rows.sort_by_key(|row| row.at);
+        if !account.rows.is_sorted_by_key(|row| row.at) {
+            account.rows.sort_by_key(|row| row.at);
+        }
         account
     }
 
@@ -225,7 +227,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
                 text,
             }));
         }
-        let (tokens, why) = (becomes.tokens, becomes.why.to_owned());
+        let (tokens, why) = (becomes.tokens, becomes.why);
         account.rows.push(BlockReport { handle, at, what, tool, fate, tokens, why });
     }
 }

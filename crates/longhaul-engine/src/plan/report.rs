@@ -107,7 +107,7 @@ pub struct BlockReport {
     /// Before and after.
     pub tokens: [Tokens; 2],
     /// Which decision changed it, in words that can follow a colon.
-    pub why: String,
+    pub why: &'static str,
 }
 
 /// What became of the facts that stood in the blocks that changed. What was left alone is all there and is not counted.

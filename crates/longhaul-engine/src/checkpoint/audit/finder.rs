@@ -93,7 +93,7 @@ impl Finder {
 }
 
 fn packed(opening: &[u8]) -> u64 {
-    opening.iter().rev().fold(0, |packed, byte| packed << 8 | u64::from(*byte))
+    opening.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// A set that may hold more than was put in, and is small enough to be asked at every byte.
