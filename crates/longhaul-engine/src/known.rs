@@ -223,7 +223,9 @@ impl Hasher for AsIs {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.mix(u64::from(*byte)));
+        for byte in bytes {
+            self.mix(u64::from(*byte));
+        }
     }
 
     fn write_u64(&mut self, more: u64) {

@@ -432,7 +432,7 @@ pub(super) fn clip_line(text: &str, most: usize) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > most * 4 {
+        if line.len() > most && line.chars().nth(most).is_some() {
             break;
         }
     }

@@ -26,7 +26,7 @@ pub(super) struct Finder {
     seen: Seen,
     /// The lines shorter than an opening, of which there are few.
     short: Vec<usize>,
-    short_finder: Option<AhoCorasick>,
+    in_short: Option<AhoCorasick>,
 }
 
 impl Finder {
@@ -56,14 +56,14 @@ impl Finder {
         }
         let seen = Seen::of(openings.keys().copied());
         let short: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].len() < OPENING).collect();
-        let short_finder = AhoCorasick::new(short.iter().map(|at| &lines[*at])).ok();
-        (Self { lines, shorter, openings, seen, short, short_finder }, places)
+        let in_short = AhoCorasick::new(short.iter().map(|at| &lines[*at])).ok();
+        (Self { lines, shorter, openings, seen, short, in_short }, places)
     }
 
     /// Whether each line stands in a text.
     pub(super) fn standing(&self, text: &str) -> Vec<bool> {
         let mut stands = vec![false; self.lines.len()];
-        if let Some(finder) = &self.short_finder {
+        if let Some(finder) = &self.in_short {
             for hit in finder.find_overlapping_iter(text) {
                 stands[self.short[hit.pattern().as_usize()]] = true;
             }
