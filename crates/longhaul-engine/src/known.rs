@@ -4,9 +4,9 @@
 //! map keeps two generations, and what nobody asked for during a whole one is forgotten.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 
@@ -41,12 +41,53 @@ impl ContentKey {
     }
 }
 
+/// Texts in which the standard rules find no secret. Redactors share it, on whichever thread they are.
+///
+/// Whoever could make a text without a secret that has the key of one with a secret would have to know the secret.
+#[derive(Debug)]
+pub(crate) struct Clean(Arc<Mutex<Generations<ContentKey, Nothing>>>);
+
+impl Clean {
+    fn with_room(texts: usize) -> Self {
+        Self(Arc::new(Mutex::new(Generations::with_room(texts))))
+    }
+
+    fn texts(&self) -> MutexGuard<'_, Generations<ContentKey, Nothing>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same memory, for somebody else to use too.
+    pub(crate) fn shared(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+
+    pub(crate) fn holds(&self, key: ContentKey) -> bool {
+        self.texts().get(key).is_some()
+    }
+
+    pub(crate) fn note(&self, key: ContentKey) {
+        self.texts().value(key, || Nothing);
+    }
+}
+
+/// A copy of what is known learns by itself from then on.
+impl Clone for Clean {
+    fn clone(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.texts().clone())))
+    }
+}
+
+/// What there is to know of a text without secrets.
+#[derive(Debug, Clone, Copy)]
+struct Nothing;
+
 /// Facts about blocks that were seen before. It needs `&mut` even to look something up, because a look keeps it alive.
 #[derive(Debug, Clone)]
 pub struct Known {
     counts: Generations<(ContentKey, Vocabulary), Tokens>,
     lines: Generations<ContentKey, Arc<Lines>>,
     readings: Generations<(ContentKey, Reader), Arc<Reading>>,
+    clean: Clean,
     threads: NonZeroUsize,
 }
 
@@ -59,6 +100,7 @@ impl Known {
             counts: Generations::with_room(facts),
             readings: Generations::with_room(facts),
             lines: Generations::with_room(facts),
+            clean: Clean::with_room(facts),
             threads: NonZeroUsize::MIN,
         }
     }
@@ -72,10 +114,31 @@ impl Known {
         self.readings.value(key, || Arc::new(read()))
     }
 
+    /// Which texts hold no secrets.
+    pub(crate) fn clean(&self) -> Clean {
+        self.clean.shared()
+    }
+
+    /// Takes out what blocks say, so that it can be looked up while something else is counted. It is to be put back.
+    pub(crate) fn take_readings(&mut self) -> Self {
+        let readings = std::mem::replace(&mut self.readings, Generations::with_room(1));
+        Self { readings, ..Self::with_room(1) }
+    }
+
+    /// Puts back what was taken out.
+    pub(crate) fn put_readings(&mut self, taken: Self) {
+        self.readings = taken.readings;
+    }
+
     /// Computes what is not known on so many threads, instead of one. What comes out is the same.
     #[must_use]
     pub fn on_threads(self, threads: NonZeroUsize) -> Self {
         Self { threads, ..self }
+    }
+
+    /// On how many threads.
+    pub(crate) fn threads(&self) -> NonZeroUsize {
+        self.threads
     }
 
     /// The tokens of a block, counted now only if they were not before; `text` is called only then. The factor is
@@ -103,7 +166,7 @@ impl Known {
         text: impl Fn(&B) -> T + Sync,
     ) {
         let vocabulary = counter.vocabulary;
-        let mut seen: HashSet<ContentKey, BuildHasherDefault<DefaultHasher>> = HashSet::default();
+        let mut seen: HashSet<ContentKey, BuildHasherDefault<AsIs>> = HashSet::default();
         let mut new = |key: &ContentKey| !self.counts.holds(&(*key, vocabulary)) && seen.insert(*key);
         let unknown: Vec<_> = blocks.into_iter().filter(|(key, _)| new(key)).collect();
         let counts =
@@ -119,12 +182,13 @@ impl Known {
         self.counts.turn();
         self.lines.turn();
         self.readings.turn();
+        self.clean.texts().turn();
     }
 
     /// How many facts are held.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.counts.len() + self.readings.len() + self.lines.len()
+        self.counts.len() + self.readings.len() + self.lines.len() + self.clean.texts().len()
     }
 
     /// Whether nothing is held.
@@ -141,8 +205,41 @@ impl Default for Known {
     }
 }
 
-/// Fixed keys: the engine takes no randomness from the system.
-type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<AsIs>>;
+
+/// Keys are hashes of contents already; what stands beside them in a key is mixed in.
+#[derive(Default)]
+pub(crate) struct AsIs(u64);
+
+impl AsIs {
+    fn mix(&mut self, more: u64) {
+        self.0 = (self.0.rotate_left(29) ^ more).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.mix(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, more: u64) {
+        self.mix(more);
+    }
+
+    fn write_u128(&mut self, key: u128) {
+        self.mix(key as u64);
+    }
+
+    fn write_isize(&mut self, variant: isize) {
+        self.mix(variant as u64);
+    }
+}
 
 /// A value that takes room: one for each 64 bytes or part of them.
 trait TakesRoom {
@@ -150,6 +247,12 @@ trait TakesRoom {
 }
 
 impl TakesRoom for Tokens {
+    fn room(&self) -> usize {
+        1
+    }
+}
+
+impl TakesRoom for Nothing {
     fn room(&self) -> usize {
         1
     }
@@ -182,10 +285,18 @@ impl<K: Copy + Eq + Hash, V: Clone + TakesRoom> Generations<K, V> {
     }
 
     fn value(&mut self, key: K, compute: impl FnOnce() -> V) -> V {
+        self.get(key).unwrap_or_else(|| self.keep(key, compute()))
+    }
+
+    fn get(&mut self, key: K) -> Option<V> {
         if let Some(value) = self.young.get(&key) {
-            return value.clone();
+            return Some(value.clone());
         }
-        let value = self.old.remove(&key).unwrap_or_else(compute);
+        let value = self.old.remove(&key)?;
+        Some(self.keep(key, value))
+    }
+
+    fn keep(&mut self, key: K, value: V) -> V {
         if self.taken >= self.room {
             self.turn();
         }

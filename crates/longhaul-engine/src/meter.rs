@@ -110,13 +110,18 @@ impl Meter {
     /// The tokens of a unit, its tools' names and its messages' framing included.
     pub fn unit(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
         let blocks: Tokens = unit.blocks().map(|block| self.block(known, block)).sum();
+        blocks + self.around(known, unit)
+    }
+
+    /// What a unit costs besides its blocks.
+    pub(crate) fn around(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
         let names: Tokens = match &unit.kind {
             UnitKind::Step { exchanges, .. } => {
                 exchanges.iter().filter_map(written_name).map(|name| self.name(known, name)).sum()
             }
             _ => Tokens::ZERO,
         };
-        blocks + names + Tokens(MESSAGE_FRAMING.0 * unit.owns.len() as u64)
+        names + Tokens(MESSAGE_FRAMING.0 * unit.owns.len() as u64)
     }
 
     /// The tokens of what belongs to no unit. Units can share a message, so that the whole is less than its units and this.

@@ -65,7 +65,9 @@ pub(crate) fn one_or_lines(path: &Path) -> Result<Held, Failure> {
         read.push(line);
     }
     let mut full = read.iter().filter(|line| !line.is_blank());
-    if full.next().is_some_and(Line::is_document) && full.next().is_some() {
+    if let (Some(first), Some(_)) = (full.next(), full.next())
+        && first.is_document()
+    {
         lines.ahead = read.into();
         return Ok(Held::Lines(lines));
     }

@@ -37,6 +37,8 @@ pub(super) struct Line {
     written: Option<String>,
     /// Whether it stays a line of its own.
     pub(super) kept: bool,
+    /// About what it costs with its number, once somebody asked.
+    cost: Option<u64>,
 }
 
 /// How many actions of a line came out how, in the order of [`Tally::WORDS`].
@@ -124,6 +126,7 @@ impl Line {
             tools: vec![clip_line(&action.tool, 40)],
             written: None,
             kept: false,
+            cost: None,
         }
     }
 
@@ -139,6 +142,7 @@ impl Line {
             tools: Vec::new(),
             written: None,
             kept: false,
+            cost: None,
         }
     }
 
@@ -163,6 +167,7 @@ impl Line {
             tools,
             written: Some(text.to_owned()),
             kept: false,
+            cost: None,
         }
     }
 
@@ -218,6 +223,7 @@ impl Line {
     /// Takes the action after it in.
     fn join(&mut self, next: Self) {
         self.written = None;
+        self.cost = None;
         self.number = self.number.max(next.number);
         self.tally.add(next.tally);
         self.last.clone_from(&next.last);
@@ -262,7 +268,15 @@ impl Line {
         if self.targets.len() > NAMED || self.under.is_some() {
             self.under = Some(self.under.take().unwrap_or_else(|| what_is_left(&self.verb, &self.targets)));
             self.targets.clear();
+            self.cost = None;
         }
+    }
+
+    /// About what it costs with its number. Estimated once: lines are folded in steps, and most are the same after a step.
+    fn cost(&mut self) -> u64 {
+        let cost = self.cost.unwrap_or_else(|| estimate(&self.text()).number() + 3);
+        self.cost = Some(cost);
+        cost
     }
 }
 
@@ -279,37 +293,34 @@ pub(super) fn fit(mut lines: Vec<Line>, room: u64) -> Vec<Line> {
         &|lines| by_verb(old(&lines) / 2, lines),
         &|lines| by_verb(old(&lines), lines),
         &|lines| fold_neighbours(lines, Fold::Alike),
-        &|lines| by_verb(all_but_newest(&lines, room), lines),
+        &|mut lines| by_verb(all_but_newest(&mut lines, room), lines),
         &|lines| by_verb(lines.len(), lines),
     ];
     for step in steps {
-        if tokens(&lines) <= room {
+        if tokens(&mut lines) <= room {
             return lines;
         }
         lines = step(lines);
     }
-    if tokens(&lines) <= room { lines } else { in_one(lines) }
+    if tokens(&mut lines) <= room { lines } else { in_one(lines) }
 }
 
 /// How many lines there are before those that fit in two thirds of the room.
-fn all_but_newest(lines: &[Line], room: u64) -> usize {
+fn all_but_newest(lines: &mut [Line], room: u64) -> usize {
     let mut left = room * 2 / 3;
-    let fits = |line: &&Line| {
-        let cost = if line.kept { 0 } else { cost(line) };
+    let fits = |line: &mut Line| {
+        let cost = if line.kept { 0 } else { line.cost() };
         let fits = cost <= left;
         left = left.saturating_sub(cost);
         fits
     };
-    lines.len() - lines.iter().rev().take_while(fits).count()
+    let all = lines.len();
+    all - lines.iter_mut().rev().map(fits).take_while(|fits| *fits).count()
 }
 
 /// About what the lines cost, with their numbers.
-fn tokens(lines: &[Line]) -> u64 {
-    lines.iter().filter(|line| !line.kept).map(cost).sum()
-}
-
-fn cost(line: &Line) -> u64 {
-    estimate(&line.text()).number() + 3
+fn tokens(lines: &mut [Line]) -> u64 {
+    lines.iter_mut().filter(|line| !line.kept).map(Line::cost).sum()
 }
 
 fn fold_neighbours(lines: Vec<Line>, fold: Fold) -> Vec<Line> {
@@ -334,7 +345,8 @@ fn by_verb(until: usize, lines: Vec<Line>) -> Vec<Line> {
             let same_tool = old.verb != OTHER || old.tools == line.tools;
             old.verb == line.verb && same_tool && !old.kept && old.number.is_some() == is_old
         };
-        match folded.iter().position(same).filter(|_| index < until && !line.kept) {
+        let may_join = index < until && !line.kept;
+        match may_join.then(|| folded.iter().position(same)).flatten() {
             Some(at) => {
                 let mut first = folded.remove(at);
                 first.join(line);
@@ -372,6 +384,7 @@ fn in_one(lines: Vec<Line>) -> Vec<Line> {
     if all.written.is_none() {
         SUM.clone_into(&mut all.verb);
         all.targets.clear();
+        all.cost = None;
         all.under = Some(verbs);
         all.tools.truncate(NAMED);
     }
@@ -418,7 +431,7 @@ pub(super) fn clip_line(text: &str, most: usize) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > most * 4 {
+        if line.len() > most && line.chars().nth(most).is_some() {
             break;
         }
     }

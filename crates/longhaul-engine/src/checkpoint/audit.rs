@@ -1,9 +1,14 @@
 //! Which evidence stands in a text.
 
-use aho_corasick::{AhoCorasick, MatchKind};
+mod finder;
+
+use std::borrow::Cow;
+use std::ops::Range;
 
 use crate::evidence::Evidence;
 use crate::redact::{Content, Redactor};
+
+use finder::Finder;
 
 /// Bytes of a line by which it is looked for.
 const LOOKED_FOR: usize = 160;
@@ -43,40 +48,55 @@ impl Audit {
 /// values.
 #[must_use]
 pub fn audit(text: &str, evidence: &Evidence, redactor: &mut Redactor) -> Audit {
-    let pieces = pieces(evidence);
-    let mut lines: Vec<String> = Vec::new();
-    let mut ranges = Vec::with_capacity(pieces.len());
-    for (_, piece) in &pieces {
-        let first = lines.len();
-        let redacted = redactor.redact(piece, Content::Text).text;
-        let wanted = redacted.as_str().lines().map(str::trim).filter(|line| !line.is_empty());
-        lines.extend(wanted.map(|line| line[..line.floor_char_boundary(LOOKED_FOR)].to_owned()));
-        ranges.push(first..lines.len());
-    }
-    let mut distinct: Vec<&str> = lines.iter().map(String::as_str).collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    let mut seen = vec![false; distinct.len()];
-    if let Ok(finder) = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&distinct) {
-        for hit in finder.find_overlapping_iter(text) {
-            seen[hit.pattern().as_usize()] = true;
+    Sought::of(evidence, redactor).in_text(text)
+}
+
+/// What evidence is looked for by: it is the same whatever the text is.
+pub(crate) struct Sought {
+    pieces: Vec<SoughtPiece>,
+    /// The lines of all pieces, by their place in the finder.
+    lines: Vec<usize>,
+    finder: Finder,
+}
+
+struct SoughtPiece {
+    unit: Option<usize>,
+    lines: Range<usize>,
+}
+
+impl Sought {
+    pub(crate) fn of(evidence: &Evidence, redactor: &mut Redactor) -> Self {
+        let (mut sought, mut lines) = (Vec::new(), Vec::new());
+        for (unit, piece) in pieces(evidence) {
+            let first = lines.len();
+            let redacted = redactor.redact(&piece, Content::Text).text;
+            let wanted = redacted.as_str().lines().map(str::trim).filter(|line| !line.is_empty());
+            lines.extend(wanted.map(|line| line[..line.floor_char_boundary(LOOKED_FOR)].to_owned()));
+            sought.push(SoughtPiece { unit, lines: first..lines.len() });
         }
+        let (finder, lines) = Finder::of(lines);
+        Self { pieces: sought, lines, finder }
     }
-    let stands = |line: &String| distinct.binary_search(&line.as_str()).is_ok_and(|at| seen[at]);
-    let cited = pieces.iter().zip(ranges);
-    let pieces = cited.map(|((unit, _), range)| Cited { unit: *unit, kept: lines[range].iter().all(stands) });
-    Audit { pieces: pieces.collect() }
+
+    /// Which pieces stand in a text.
+    pub(crate) fn in_text(&self, text: &str) -> Audit {
+        let stands = self.finder.standing(text);
+        let kept = |piece: &SoughtPiece| self.lines[piece.lines.clone()].iter().all(|line| stands[*line]);
+        let pieces = self.pieces.iter().map(|piece| Cited { unit: piece.unit, kept: kept(piece) });
+        Audit { pieces: pieces.collect() }
+    }
 }
 
 /// The pieces with their units.
-fn pieces(evidence: &Evidence) -> Vec<(Option<usize>, String)> {
-    let mut pieces: Vec<(Option<usize>, String)> = Vec::new();
-    let mut add = |unit: usize, text: &str| pieces.push((Some(unit), text.to_owned()));
-    evidence.requests.iter().for_each(|request| add(request.unit, &request.text));
-    evidence.rules.iter().for_each(|rule| add(rule.unit, &rule.text));
+fn pieces(evidence: &Evidence) -> Vec<(Option<usize>, Cow<'_, str>)> {
+    let mut pieces: Vec<(Option<usize>, Cow<'_, str>)> = Vec::new();
+    evidence.requests.iter().for_each(|request| pieces.push((Some(request.unit), (&*request.text).into())));
+    evidence.rules.iter().for_each(|rule| pieces.push((Some(rule.unit), (&*rule.text).into())));
     for question in &evidence.questions {
-        add(question.unit, &format!("{}\n{}", question.text, question.answer.as_deref().unwrap_or_default()));
+        let answer = question.answer.as_deref().unwrap_or_default();
+        pieces.push((Some(question.unit), format!("{}\n{answer}", question.text).into()));
     }
+    let mut add = |unit: usize, text| pieces.push((Some(unit), Cow::Borrowed(text)));
     for deed in &evidence.deeds {
         add(deed.unit, deed.action.target.as_deref().unwrap_or(&deed.action.tool));
     }
@@ -89,6 +109,6 @@ fn pieces(evidence: &Evidence) -> Vec<(Option<usize>, String)> {
     let state = &evidence.state;
     let values =
         state.directory.iter().chain(&state.branch).chain(&state.processes).chain(&state.environment);
-    pieces.extend(values.map(|value| (None, value.clone())));
+    pieces.extend(values.map(|value| (None, Cow::Borrowed(value.as_str()))));
     pieces
 }

@@ -6,7 +6,7 @@
 use super::actions;
 use super::clip::{clip, says_anything};
 use super::gather::{Gathered, Need, Piece, Place, gather, task, worth};
-use super::quotes::quotes;
+use super::quotes::{Quotable, quotes};
 use super::render::{ITEM, heading, push_item, push_quoted, push_source};
 use super::{Checkpoint, Closing, Completed, EmptySections, Quote, Quoted, Section, Topic, Voice};
 use crate::evidence::Evidence;
@@ -56,31 +56,80 @@ impl Checkpoint {
     /// The checkpoint for a draft: never over its budget, unless not even the [smallest](Self::smallest) fits in it.
     #[must_use]
     pub fn build(draft: &Draft<'_>, redactor: &mut Redactor) -> Self {
-        let Gathered { pieces, lines } = gather(draft, redactor);
-        let mut fill = Fill::new(draft, pieces);
-        fill.musts();
-        fill.actions(lines, redactor);
-        fill.choose();
-        fill.budget = in_vocabulary(draft.budget, draft.counter);
-        let (sources, quoted) = quotes(draft, fill.topic.as_ref(), redactor);
-        fill.add_quotes(sources, quoted);
-        fill.choose();
-        fill.exact().unwrap_or_else(|| Self::smallest(draft, redactor))
+        Sections::choose(draft, redactor).quoting(draft.quotes, draft.budget, redactor).checkpoint
     }
 
     /// The least that a checkpoint can be: the marker and the beginning of the task.
     #[must_use]
     pub fn smallest(draft: &Draft<'_>, redactor: &mut Redactor) -> Self {
+        Self::of_task(task(draft, redactor).as_ref(), draft.counter)
+    }
+
+    fn of_task(task: Option<&Redacted>, counter: Counter) -> Self {
         let mut smallest = Self { empty: EmptySections::LeftOut, ..Self::default() };
-        if let Some(task) = task(draft, redactor) {
-            smallest.push(Section::ActiveTask, clip_to(&task, SMALLEST_TASK, draft.counter));
+        if let Some(task) = task {
+            smallest.push(Section::ActiveTask, clip_to(task, SMALLEST_TASK, counter));
         }
         smallest
     }
 }
 
-struct Fill<'d> {
-    draft: &'d Draft<'d>,
+/// All of a checkpoint but its quotes, chosen: what is quoted, and within which budget, is tried more than once.
+pub(crate) struct Sections {
+    fill: Fill,
+    task: Option<Redacted>,
+    quoted_before: Vec<Quoted>,
+}
+
+/// A checkpoint with its rendering.
+pub(crate) struct Written {
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) text: String,
+    pub(crate) tokens: Tokens,
+}
+
+impl Sections {
+    /// Chooses what a draft's sections hold.
+    pub(crate) fn choose(draft: &Draft<'_>, redactor: &mut Redactor) -> Self {
+        let Gathered { pieces, lines } = gather(draft, redactor);
+        let task = pieces.iter().find(|piece| piece.place == Place::List(Section::ActiveTask));
+        let task = task.map(|piece| piece.text.clone());
+        let mut fill = Fill::new(draft, pieces);
+        fill.musts();
+        fill.actions(lines, redactor);
+        fill.choose();
+        let quoted_before = draft.previous.map_or_else(Vec::new, |before| before.quoted().to_vec());
+        Self { fill, task, quoted_before }
+    }
+
+    /// Whether sections without anything are left out, as they are under small budgets.
+    pub(crate) fn are_terse(&self) -> bool {
+        self.fill.empty == EmptySections::LeftOut
+    }
+
+    /// The checkpoint with lines quoted, within a budget.
+    pub(crate) fn quoting(&self, quoted: &[Quote], budget: Tokens, redactor: &mut Redactor) -> Written {
+        let mut fill = self.fill.clone();
+        let (counter, closing, voice) = (fill.counter, fill.closing, fill.voice);
+        fill.budget = in_vocabulary(budget, counter);
+        let quotable = Quotable { before: &self.quoted_before, quotes: quoted, budget };
+        let (sources, pieces) = quotes(&quotable, fill.topic.as_ref(), redactor);
+        fill.add_quotes(sources, pieces);
+        fill.choose();
+        fill.exact(budget).unwrap_or_else(|| {
+            let checkpoint = Checkpoint::of_task(self.task.as_ref(), counter);
+            let text = checkpoint.render(closing, voice);
+            let tokens = counter.count(&text);
+            Written { checkpoint, text, tokens }
+        })
+    }
+}
+
+#[derive(Clone)]
+struct Fill {
+    counter: Counter,
+    closing: Closing,
+    voice: Voice,
     topic: Option<Topic>,
     empty: EmptySections,
     sources: Vec<Redacted>,
@@ -93,6 +142,7 @@ struct Fill<'d> {
 }
 
 /// A piece with what is known of it.
+#[derive(Clone)]
 struct Weighed {
     piece: Piece,
     on_topic: bool,
@@ -113,14 +163,16 @@ impl Spent {
     }
 }
 
-impl<'d> Fill<'d> {
-    fn new(draft: &'d Draft<'d>, pieces: Vec<Piece>) -> Self {
+impl Fill {
+    fn new(draft: &Draft<'_>, pieces: Vec<Piece>) -> Self {
         let empty =
             if draft.budget < draft.terse_below { EmptySections::LeftOut } else { EmptySections::Said };
         let frame = Checkpoint { empty, ..Checkpoint::default() }.render(draft.closing, draft.voice);
         let budget = in_vocabulary(draft.sections.min(draft.budget), draft.counter);
         let mut fill = Self {
-            draft,
+            counter: draft.counter,
+            closing: draft.closing,
+            voice: draft.voice,
             topic: draft.focus.and_then(Topic::on),
             empty,
             sources: Vec::new(),
@@ -152,7 +204,7 @@ impl<'d> Fill<'d> {
     }
 
     fn count(&self, text: &str) -> u64 {
-        self.draft.counter.vocabulary.count(text).number()
+        self.counter.vocabulary.count(text).number()
     }
 
     /// What a piece costs as it is written, and what its heading or source costs where it is the first under it.
@@ -229,7 +281,7 @@ impl<'d> Fill<'d> {
             let most = most.min(self.room());
             if self.cost(at) > most && (most >= LEAST || is_task) {
                 let room = most.saturating_sub(self.opening_of(at) + 3);
-                self.pieces[at].piece.text = clip_to(&self.pieces[at].piece.text, room, self.draft.counter);
+                self.pieces[at].piece.text = clip_to(&self.pieces[at].piece.text, room, self.counter);
                 self.pieces[at].cost = None;
             }
             let cost = self.cost(at);
@@ -310,7 +362,7 @@ impl<'d> Fill<'d> {
     }
 
     /// The checkpoint of what was taken, with its tokens counted as a whole; none if not even the musts fit. Rules go last.
-    fn exact(mut self) -> Option<Checkpoint> {
+    fn exact(mut self, budget: Tokens) -> Option<Written> {
         let mut order: Vec<usize> = (0..self.pieces.len()).filter(|at| self.pieces[*at].taken).collect();
         order.sort_by(|a, b| {
             let weights = self.pieces[*b].piece.weight.total_cmp(&self.pieces[*a].piece.weight);
@@ -318,11 +370,12 @@ impl<'d> Fill<'d> {
         });
         loop {
             let checkpoint = self.checkpoint();
-            let tokens = checkpoint.tokens(self.draft.counter, self.draft.closing, self.draft.voice);
-            if tokens <= self.draft.budget {
-                return Some(checkpoint);
+            let text = checkpoint.render(self.closing, self.voice);
+            let tokens = self.counter.count(&text);
+            if tokens <= budget {
+                return Some(Written { checkpoint, text, tokens });
             }
-            let mut over = (tokens - self.draft.budget).number();
+            let mut over = (tokens - budget).number();
             while over > 0 {
                 let last = order.pop()?;
                 self.pieces[last].taken = false;

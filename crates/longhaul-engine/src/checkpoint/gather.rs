@@ -289,7 +289,8 @@ impl<'d> Gather<'d> {
     }
 
     fn decisions(&mut self) {
-        let newer = self.evidence.decisions.iter().filter(|decision| self.folded(decision.unit));
+        let carried = !self.before.list(Section::KeyDecisions).is_empty();
+        let newer = self.evidence.decisions.iter().filter(|decision| carried && self.folded(decision.unit));
         let newer: Vec<Sense> = newer.map(|decision| Sense::of(&decision.text)).collect();
         let is_said_again = |item: &str| {
             let sense = Sense::of(item);

@@ -26,8 +26,10 @@ mod tasks;
 mod tests;
 mod topic;
 
+pub(crate) use audit::Sought;
 pub use audit::{Audit, Cited, audit};
 pub use fill::Draft;
+pub(crate) use fill::Sections;
 pub use topic::Topic;
 
 use crate::redact::Redacted;

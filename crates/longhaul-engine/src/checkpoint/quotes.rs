@@ -6,11 +6,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::actions::clip_line;
-use super::fill::Draft;
 use super::gather::{Need, Piece, Place, QUOTED_BEFORE};
-use super::{Quote, Topic};
+use super::{Quote, Quoted, Topic};
 use crate::redact::{Content, Redacted, Redactor};
-use crate::tokens::estimate;
+use crate::tokens::{Tokens, estimate};
 
 /// Shorter lines than this may stand twice: a brace is not a repetition.
 const TELLING: usize = 12;
@@ -18,6 +17,14 @@ const TELLING: usize = 12;
 const SOURCE: usize = 40;
 /// Lines are looked at until their estimate is so many times the budget.
 const CHANCE: f64 = 1.3;
+
+/// What could be quoted, within which budget.
+pub(super) struct Quotable<'q> {
+    /// Lines of the checkpoint before.
+    pub(super) before: &'q [Quoted],
+    pub(super) quotes: &'q [Quote],
+    pub(super) budget: Tokens,
+}
 
 /// A line with the index of its source.
 struct Line<'q> {
@@ -28,12 +35,12 @@ struct Line<'q> {
 
 /// The sources, oldest first, and the lines that have a chance, in the order of their sources, each telling line once.
 pub(super) fn quotes(
-    draft: &Draft<'_>,
+    quotable: &Quotable<'_>,
     topic: Option<&Topic>,
     redactor: &mut Redactor,
 ) -> (Vec<Redacted>, Vec<Piece>) {
-    let (sources, lines) = lines(draft, redactor);
-    let mut lines = with_a_chance(lines, &sources, draft.budget.number() as f64 * CHANCE, topic);
+    let (sources, lines) = lines(quotable, redactor);
+    let mut lines = with_a_chance(lines, &sources, quotable.budget.number() as f64 * CHANCE, topic);
     lines.sort_by_key(|line| line.source);
     let mut pieces = Vec::with_capacity(lines.len());
     for lines in lines.chunk_by(|a, b| a.source == b.source) {
@@ -43,7 +50,7 @@ pub(super) fn quotes(
 }
 
 /// Every line of the checkpoint before and of the quotes, with the sources as they are written: redacted, and then cut.
-fn lines<'q>(draft: &'q Draft<'_>, redactor: &mut Redactor) -> (Vec<Redacted>, Vec<Line<'q>>) {
+fn lines<'q>(quotable: &Quotable<'q>, redactor: &mut Redactor) -> (Vec<Redacted>, Vec<Line<'q>>) {
     let mut sources: Vec<Redacted> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut written: HashMap<String, usize> = HashMap::new();
@@ -57,11 +64,11 @@ fn lines<'q>(draft: &'q Draft<'_>, redactor: &mut Redactor) -> (Vec<Redacted>, V
         })
     };
     let mut lines: Vec<Line<'_>> = Vec::new();
-    for quoted in draft.previous.iter().flat_map(|before| before.quoted()) {
+    for quoted in quotable.before {
         let source = place(quoted.source());
         lines.extend(quoted.lines().map(|text| Line { source, text, weight: QUOTED_BEFORE }));
     }
-    let mut order: Vec<&Quote> = draft.quotes.iter().collect();
+    let mut order: Vec<&Quote> = quotable.quotes.iter().collect();
     order.sort_by_key(|quote| quote.unit);
     for quote in order {
         let source = place(&quote.source);

@@ -44,8 +44,18 @@ pub(super) fn names_of_path(path: &str) -> [u64; 2] {
 /// The telling words of a text, whatever their case; in scripts without spaces, pairs of characters.
 pub(super) fn telling(text: &str) -> Vec<u64> {
     let mut found = Vec::new();
+    let mut lower = String::new();
     for word in words(text) {
-        let lower = word.to_lowercase();
+        if word.is_ascii() {
+            if word.len() < TELLING {
+                continue;
+            }
+            lower.clear();
+            lower.push_str(word);
+            lower.make_ascii_lowercase();
+        } else {
+            lower = word.to_lowercase();
+        }
         if lower.chars().any(is_unspaced) {
             let characters: Vec<char> = lower.chars().filter(|c| is_unspaced(*c)).collect();
             found.extend(characters.windows(2).map(|pair| xxh3_64(String::from_iter(pair).as_bytes())));

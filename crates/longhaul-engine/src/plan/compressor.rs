@@ -11,25 +11,27 @@
 //! step are the same bytes as before.
 
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 use super::bounds::Bounds;
 use super::draft::{CountFacts, Draft, Length};
 use super::fit::{self, Aim};
 use super::fold::{self, Folding};
 use super::pick::{LOOKED_THROUGH, Topic};
-use super::report::{EvidenceReport, Trigger};
+use super::report::Trigger;
 use super::settle::{Settled, ends_in_bound_loop, unchanged};
 use super::survey::Survey;
 use super::{Outcome, Plan, Wish};
 use crate::check::check;
-use crate::checkpoint::audit;
+use crate::checkpoint::{Audit, Sought};
 use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::ledger::Ledger;
 use crate::meter::Meter;
+use crate::parallel;
 use crate::passes::{self, BlockAt, ByteLimits, Scope};
 use crate::policy::Policy;
-use crate::redact::{Redactor, Rules};
+use crate::redact::Redactor;
 use crate::transcript::Transcript;
 use crate::values::readable;
 use crate::{Refused, Rewrite, Tokens, wire};
@@ -84,44 +86,71 @@ fn compact(
     known: &mut Known,
     transcript: &Transcript<'_>,
 ) -> Result<Plan, Refused> {
-    let survey = Survey::new(Meter::of(&policy.model), known, transcript);
+    let (survey, read) = survey(policy, wish, known, transcript);
     let draft = Draft::new(&survey, &wish.keep);
     let mut settled = nothing_settled(policy, wish, &survey);
     match due(&settled, &survey) {
         Ok(reason) => settled.reason = reason,
         Err(reason) => return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..settled }))),
     }
+    let clean = known.clean();
     let mut redactor = match &wish.keep {
-        super::Keep::Originals(key) => Redactor::keyed(Rules::default(), key.clone()),
-        super::Keep::Nothing => Redactor::numbered(Rules::default()),
+        super::Keep::Originals(key) => Redactor::standard(Some(key), clean.shared()),
+        super::Keep::Nothing => Redactor::standard(None, clean.shared()),
     };
     let left = settled.clone();
-    let evidence = Evidence::of(known, transcript);
+    let evidence = read.unwrap_or_else(|| Evidence::of(known, transcript));
+    let threads = known.threads();
     let mut work =
         Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
-    let mut outcome = match wish.to_tokens {
-        Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted))?,
-        None => by_policy(&mut work, &settled)?,
+    // What an audit looks for does not depend on what comes out.
+    let sought = || Sought::of(&evidence, &mut Redactor::standard(None, clean.shared()));
+    let (sought, outcome) = parallel::both(threads, sought, || match wish.to_tokens {
+        Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted)),
+        None => by_policy(&mut work, &settled),
+    });
+    let Some(mut outcome) = outcome? else {
+        let reason =
+            format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
+        return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
     };
-    if let Some(rule) = outcome.as_ref().and_then(|outcome| newly_broken(&outcome.body, &work)) {
-        outcome = in_place(&mut work, &settled, rule)?;
-        if outcome.is_none() {
+    let judge = |outcome: &Outcome| {
+        let audited = || audited(&outcome.body, transcript, &sought);
+        parallel::both(threads, audited, || newly_broken(&outcome.body, policy, transcript))
+    };
+    let (mut audited, broken) = judge(&outcome);
+    if let Some(rule) = broken {
+        let Some(second_best) = in_place(&mut work, &settled, rule)? else {
             let reason =
                 format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
             return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
-        }
+        };
+        outcome = second_best;
+        audited = judge(&outcome).0;
     }
-    if let Some(outcome) = &mut outcome {
-        outcome.report.evidence = audited(&outcome.body, &work)?;
+    let audit = audited?;
+    outcome.report.evidence.enter(audit.found(), audit.kept(), &wish.keep);
+    Ok(Plan::Ready(outcome))
+}
+
+/// What stands where, and, if a compaction is likely, the evidence of it: one is counted while the other is read.
+fn survey<'t, 'b>(
+    policy: &Policy,
+    wish: &Wish,
+    known: &mut Known,
+    transcript: &'t Transcript<'b>,
+) -> (Survey<'t, 'b>, Option<Evidence>) {
+    const BYTES_A_TOKEN: usize = 3;
+    let meter = Meter::of(&policy.model);
+    let many = transcript.body.len() / BYTES_A_TOKEN >= policy.threshold;
+    if !many && !wish.force && wish.to_tokens.is_none() {
+        return (Survey::new(meter, known, transcript), None);
     }
-    Ok(outcome.map_or_else(
-        || {
-            let reason =
-                format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
-            Plan::Leave(unchanged(&draft, &Settled { reason, ..left }))
-        },
-        Plan::Ready,
-    ))
+    let readings = Mutex::new(known.take_readings());
+    let read = || Evidence::of(&mut readings.lock().unwrap_or_else(PoisonError::into_inner), transcript);
+    let (evidence, survey) = parallel::both(known.threads(), read, || Survey::new(meter, known, transcript));
+    known.put_readings(readings.into_inner().unwrap_or_else(PoisonError::into_inner));
+    (survey, Some(evidence))
 }
 
 /// Before anything is decided.
@@ -145,9 +174,8 @@ fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '
 
 /// A rule that a rewritten body breaks and the original did not. No strange shape of a request is to end in a refusal: what
 /// nobody thought of is left alone. The original, which may be a hundred times larger, is judged only if there is need.
-fn newly_broken(body: &str, work: &Work<'_, '_, '_>) -> Option<&'static str> {
-    let transcript = work.survey.transcript;
-    let target = work.policy.model.target(transcript.dialect);
+fn newly_broken(body: &str, policy: &Policy, transcript: &Transcript<'_>) -> Option<&'static str> {
+    let target = policy.model.target(transcript.dialect);
     let after = check(body, transcript.dialect, &target);
     if after.is_empty() {
         return None;
@@ -178,7 +206,7 @@ fn in_place(
         }
     }
     let outcome = settled.clone().outcome(work.known, &draft)?;
-    Ok(outcome.filter(|outcome| newly_broken(&outcome.body, work).is_none()).map(|mut outcome| {
+    Ok(outcome.filter(|outcome| newly_broken(&outcome.body, work.policy, survey.transcript).is_none()).map(|mut outcome| {
         let note = format!(
             "folding would have broken rule {rule}, which the request keeps; it is only made shorter in place"
         );
@@ -188,13 +216,14 @@ fn in_place(
 }
 
 /// How much of the evidence stands in a rewritten body.
-fn audited(body: &str, work: &Work<'_, '_, '_>) -> Result<EvidenceReport, Refused> {
-    let (rewritten, _) = wire::parse(work.survey.transcript.dialect, body)?;
-    let texts: Vec<_> = rewritten.blocks().map(readable).collect();
-    let audit = audit(&texts.join("\n"), work.evidence, &mut Redactor::numbered(Rules::default()));
-    let mut report = EvidenceReport::default();
-    report.enter(audit.found(), audit.kept(), &work.wish.keep);
-    Ok(report)
+fn audited(body: &str, transcript: &Transcript<'_>, sought: &Sought) -> Result<Audit, Refused> {
+    let (rewritten, _) = wire::parse(transcript.dialect, body)?;
+    let mut text = String::with_capacity(body.len());
+    for block in rewritten.blocks() {
+        text.push_str(&readable(block));
+        text.push('\n');
+    }
+    Ok(sought.in_text(&text))
 }
 
 /// What a compaction works with.
@@ -296,7 +325,7 @@ fn within_bounds<'s, 't, 'b, 'p>(
     let mut gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
     bounds.add_orphans(work.survey, &mut gone);
     let budget = checkpoint_budget(work, &gone).filter(|_| bounds.has_new());
-    if budget.is_none() || could_be_enough(work, bounds, goal) {
+    if budget.is_none() || could_be_enough(work.survey, bounds, goal) {
         prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
     }
     if let Some(budget) = budget.filter(|_| draft.total > goal) {
@@ -319,10 +348,8 @@ fn checkpoint_budget(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<
 }
 
 /// Whether pruning alone could reach the goal, if it left nothing of what it may change.
-fn could_be_enough(work: &mut Work<'_, '_, '_>, bounds: &Bounds, goal: Tokens) -> bool {
-    let survey = work.survey;
-    let free = bounds.free().flat_map(|unit| survey.prunable(unit));
-    let most: Tokens = free.map(|block| survey.meter.block(work.known, block)).sum();
+fn could_be_enough(survey: &Survey<'_, '_>, bounds: &Bounds, goal: Tokens) -> bool {
+    let most: Tokens = bounds.free().map(|unit| survey.prunable(unit)).sum();
     survey.total - most <= goal
 }
 

@@ -8,7 +8,6 @@ use super::{Keep, Original};
 use crate::Tokens;
 use crate::digest::{self, Focus, Source};
 use crate::facts::Facts;
-use crate::known::Known;
 use crate::passes::{BlockAt, NewText};
 use crate::transcript::{Block, BlockKind, Exchange, Seal, Unit, UnitKind};
 
@@ -166,7 +165,6 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     /// What became of each block that changed, and the originals where they are kept.
     pub(super) fn account(
         &self,
-        known: &mut Known,
         unbound: &BTreeSet<BlockAt>,
         (gone, facts): (&'static str, CountFacts),
     ) -> Account {
@@ -177,13 +175,11 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
             for (block, part) in parts(&self.survey.transcript.units[unit]).into_iter().enumerate() {
                 let at = BlockAt { unit, block };
                 let changed = self.changed.get(&at);
-                let before = |known: &mut Known| {
-                    changed.map_or_else(|| self.survey.meter.block(known, part.block), |c| c.before)
-                };
+                let before = changed.map_or_else(|| self.survey.blocks[unit][block], |c| c.before);
                 let becomes = match changed {
-                    _ if self.gone.contains(&unit) => Becomes::nothing(before(known), gone),
+                    _ if self.gone.contains(&unit) => Becomes::nothing(before, gone),
                     _ if unbound.contains(&at) => {
-                        Becomes::nothing(before(known), "bound to what was changed before it")
+                        Becomes::nothing(before, "bound to what was changed before it")
                     }
                     Some(changed) => Becomes::changed(changed),
                     None => continue,
@@ -191,7 +187,9 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
                 self.enter(&mut account, unit, &part, &becomes, facts);
             }
         }
-        account.rows.sort_by_key(|row| row.at);
+        if !account.rows.is_sorted_by_key(|row| row.at) {
+            account.rows.sort_by_key(|row| row.at);
+        }
         account
     }
 
@@ -229,7 +227,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
                 text,
             }));
         }
-        let (tokens, why) = (becomes.tokens, becomes.why.to_owned());
+        let (tokens, why) = (becomes.tokens, becomes.why);
         account.rows.push(BlockReport { handle, at, what, tool, fate, tokens, why });
     }
 }

@@ -16,7 +16,6 @@ use super::fold::{self, Fold};
 use super::pick::{PickedLines, Pool, Stand};
 use super::settle::Settled;
 use super::survey::Survey;
-use crate::checkpoint::Quote;
 use crate::digest::{self, Focus, Source};
 use crate::passes::{BlockAt, NewText};
 use crate::transcript::Block;
@@ -110,7 +109,8 @@ pub(super) fn fit(
         Aim::Window(_) => fold::needed(work, &gone),
     };
     let sections = sections.max(rules);
-    let mut fitting = Fitting { work, pool: &pool, gone, wanted, sections, best: None };
+    let folded = Folded::new(survey, &gone, sections);
+    let mut fitting = Fitting { work, pool: &pool, gone: &gone, wanted, sections, folded, best: None };
     let used = draft.total + if fitting.gone.is_empty() { Tokens::ZERO } else { sections };
     let mut lines = (wanted - used).number() as f64;
     for _ in 0..ATTEMPTS {
@@ -126,6 +126,7 @@ pub(super) fn fit(
         if lines < 0.0 && got > most {
             // No line is left to give up, so the sections must.
             fitting.sections = (fitting.sections - Tokens(lines.abs() as u64 + 1)).max(rules);
+            fitting.folded = Folded::new(survey, &gone, fitting.sections);
             lines = 0.0;
         }
     }
@@ -158,10 +159,24 @@ fn to_fold(draft: &Draft<'_, '_, '_>, bounds: &Bounds, in_place: Tokens) -> BTre
 struct Fitting<'f, 'w, 't, 'b> {
     work: &'f mut Work<'w, 't, 'b>,
     pool: &'f Pool,
-    gone: BTreeSet<usize>,
+    gone: &'f BTreeSet<usize>,
     wanted: Tokens,
     sections: Tokens,
+    folded: Option<Folded<'f>>,
     best: Option<Outcome>,
+}
+
+/// What goes, with its checkpoint as it is without quotes; it is the same for every attempt with the same sections.
+struct Folded<'f> {
+    fold: Fold<'f>,
+    bare: Option<String>,
+}
+
+impl<'f> Folded<'f> {
+    /// Of these units, if there are any.
+    fn new(survey: &Survey<'_, '_>, gone: &'f BTreeSet<usize>, sections: Tokens) -> Option<Self> {
+        (!gone.is_empty()).then(|| Self { fold: Fold::new(survey, gone, sections), bare: None })
+    }
 }
 
 impl Fitting<'_, '_, '_, '_> {
@@ -178,8 +193,10 @@ impl Fitting<'_, '_, '_, '_> {
         lines: Tokens,
     ) -> Result<Option<(Tokens, bool)>, Refused> {
         let survey = self.work.survey;
-        let sections = self.fold(Vec::new(), self.sections);
-        let also: Vec<&str> = sections.iter().map(|folding| folding.placed.text.as_str()).collect();
+        if let Some(Folded { fold, bare: bare @ None }) = &mut self.folded {
+            *bare = Some(fold.write(self.work, self.sections, &[]).placed.text);
+        }
+        let also: Vec<&str> = self.folded.iter().filter_map(|folded| folded.bare.as_deref()).collect();
         let topic = self.work.topic();
         let stand = |at: BlockAt| match draft.changed.get(&at) {
             _ if self.gone.contains(&at.unit) => Stand::Goes,
@@ -199,8 +216,8 @@ impl Fitting<'_, '_, '_, '_> {
             excerpt(self.work, &mut draft, *at, lines);
         }
         let worth_quoting = fold::quotes(survey, self.work.evidence, &quoted, |rate| 1_000.0 + rate);
-        if let Some(folding) = self.fold(worth_quoting, self.sections + lines) {
-            settled.take(folding);
+        if let Some(Folded { fold, .. }) = &mut self.folded {
+            settled.take(fold.write(self.work, self.sections + lines, &worth_quoting));
         }
         if draft.changed.is_empty() && draft.gone.is_empty() {
             return Ok(None);
@@ -215,16 +232,6 @@ impl Fitting<'_, '_, '_, '_> {
             self.best = Some(outcome);
         }
         Ok(Some((after, picked.everything)))
-    }
-
-    /// The checkpoint of what goes, if anything does.
-    fn fold(&mut self, quotes: Vec<Quote>, budget: Tokens) -> Option<fold::Folding> {
-        if self.gone.is_empty() {
-            return None;
-        }
-        let sections = self.sections;
-        let fold = Fold { gone: &self.gone, budget, sections, quotes };
-        Some(fold.write(self.work))
     }
 }
 

@@ -8,7 +8,7 @@ use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use crate::Tokens;
 use crate::action::Action;
-use crate::checkpoint::{self, Checkpoint, Closing, Quote, Section};
+use crate::checkpoint::{self, Checkpoint, Closing, Quote, Section, Sections};
 use crate::evidence::Evidence;
 use crate::ledger::Placed;
 use crate::passes::BlockAt;
@@ -24,48 +24,62 @@ pub(super) struct Folding {
     pub(super) report: CheckpointReport,
 }
 
-/// What is folded, and how much may be said about it.
+/// What is folded, and what is said of it whatever is quoted.
 pub(super) struct Fold<'f> {
     /// The units that go, the earlier checkpoint among them.
-    pub(super) gone: &'f BTreeSet<usize>,
-    /// What the checkpoint may cost,
-    pub(super) budget: Tokens,
-    /// and what all of it but the quotes may.
-    pub(super) sections: Tokens,
-    /// Lines to quote from what goes.
-    pub(super) quotes: Vec<Quote>,
+    gone: &'f BTreeSet<usize>,
+    /// What all of the checkpoint but the quotes may cost.
+    sections: Tokens,
+    /// What the marker alone costs.
+    least: Tokens,
+    before: usize,
+    closing: Closing,
+    voice: checkpoint::Voice,
+    previous: Option<Checkpoint>,
+    /// The sections as they were chosen last.
+    chosen: Option<Sections>,
 }
 
-impl Fold<'_> {
-    /// Writes the checkpoint.
-    pub(super) fn write(&self, work: &mut Work<'_, '_, '_>) -> Folding {
-        let survey = work.survey;
-        let before = place(survey, self.gone);
-        let role = seat::find(survey.transcript, before, self.gone).role();
+impl<'f> Fold<'f> {
+    pub(super) fn new(survey: &Survey<'_, '_>, gone: &'f BTreeSet<usize>, sections: Tokens) -> Self {
+        let before = place(survey, gone);
+        let role = seat::find(survey.transcript, before, gone).role();
         let voice = if role == Role::User { checkpoint::Voice::User } else { checkpoint::Voice::Assistant };
-        let closing = closing(survey, before);
-        let previous = previous(survey, self.gone);
+        let (closing, previous) = (closing(survey, before), previous(survey, gone));
         // There is no less than the marker, whatever the budget.
         let least = survey.meter.counter.count(&Checkpoint::least(closing, voice));
-        let draft = checkpoint::Draft {
-            evidence: work.evidence,
-            folded: &|unit| self.gone.contains(&unit),
-            previous: previous.as_ref(),
-            quotes: &self.quotes,
-            budget: self.budget.max(least),
-            sections: self.sections.max(least),
-            terse_below: Tokens(work.policy.checkpoint.terse_below as u64),
-            counter: survey.meter.counter,
-            focus: work.wish.focus.as_deref(),
-            closing,
-            voice,
+        Self { gone, sections: sections.max(least), least, before, closing, voice, previous, chosen: None }
+    }
+
+    /// Writes the checkpoint within a budget, with lines quoted from what goes.
+    pub(super) fn write(&mut self, work: &mut Work<'_, '_, '_>, budget: Tokens, quotes: &[Quote]) -> Folding {
+        let budget = budget.max(self.least);
+        let terse_below = Tokens(work.policy.checkpoint.terse_below as u64);
+        let sections = match self.chosen.take() {
+            Some(sections) if sections.are_terse() == (budget < terse_below) => sections,
+            _ => {
+                let draft = checkpoint::Draft {
+                    evidence: work.evidence,
+                    folded: &|unit| self.gone.contains(&unit),
+                    previous: self.previous.as_ref(),
+                    quotes: &[],
+                    budget,
+                    sections: self.sections,
+                    terse_below,
+                    counter: work.survey.meter.counter,
+                    focus: work.wish.focus.as_deref(),
+                    closing: self.closing,
+                    voice: self.voice,
+                };
+                Sections::choose(&draft, work.redactor)
+            }
         };
-        let written = Checkpoint::build(&draft, work.redactor);
-        let text = written.render(closing, voice);
-        let sections = Section::ALL.into_iter().filter(|section| !written.is_empty(*section)).count();
-        let tokens = survey.meter.counter.count(&text);
-        let report = CheckpointReport { by: WrittenBy::Code, tokens, sections };
-        Folding { placed: Placed { before, text }, report }
+        let written = sections.quoting(quotes, budget, work.redactor);
+        self.chosen = Some(sections);
+        let filled = |section: &Section| !written.checkpoint.is_empty(*section);
+        let sections = Section::ALL.iter().filter(|section| filled(section)).count();
+        let report = CheckpointReport { by: WrittenBy::Code, tokens: written.tokens, sections };
+        Folding { placed: Placed { before: self.before, text: written.text }, report }
     }
 }
 
@@ -76,7 +90,8 @@ const QUOTED: f64 = 0.35;
 pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget: Tokens) -> Folding {
     let lines = Tokens((budget.number() as f64 * QUOTED) as u64).min(budget - needed(work, gone));
     let sections = budget - lines;
-    let bare = Fold { gone, budget: sections, sections, quotes: Vec::new() }.write(work);
+    let mut fold = Fold::new(work.survey, gone, sections);
+    let bare = fold.write(work, sections, &[]);
     let pool = Pool::new(work.known, work.survey, work.looked_through(budget));
     let stand = |at: BlockAt| if gone.contains(&at.unit) { Stand::Goes } else { Stand::Stays };
     let left = budget - bare.report.tokens;
@@ -84,7 +99,7 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let picked = pool.pick(left, &stand, &[&bare.placed.text], &topic);
     drop(topic);
     let quotes = quotes(work.survey, work.evidence, &picked.lines, |rate| rate);
-    Fold { gone, budget, sections, quotes }.write(work)
+    fold.write(work, budget, &quotes)
 }
 
 /// Before which unit the checkpoint stands: behind all that it replaces; but first of all where a reply would be, for a request

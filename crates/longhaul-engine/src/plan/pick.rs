@@ -66,9 +66,7 @@ struct Source {
     lines: Arc<Lines>,
     tokens: f64,
     tokens_a_byte: f64,
-    /// How old it is: 0 for the newest, towards 1 for the oldest.
-    age: f64,
-    /// What a line of it counts for itself when it is new.
+    /// What a line of it counts for itself.
     line: f64,
 }
 
@@ -150,19 +148,13 @@ impl Pool {
             for (block, content) in of.blocks().enumerate() {
                 let Some(text) = content.text.filter(|text| text.form != Form::Damaged) else { continue };
                 let lines = Survey::lines(known, content);
-                let tokens = survey.meter.block(known, content).number() as f64;
+                let tokens = survey.blocks[unit][block].number() as f64;
                 pool.note(&lines, age, content.kind == BlockKind::Call);
                 let line =
                     line_worth(&of.kind, content.kind, block) * if lines.len() == 1 { SHORT } else { 1.0 };
+                let line = line * (-LINE_AGEING * age).exp();
                 let tokens_a_byte = tokens / text.at.len().max(1) as f64;
-                pool.sources.push(Source {
-                    at: BlockAt { unit, block },
-                    lines,
-                    tokens,
-                    tokens_a_byte,
-                    age,
-                    line,
-                });
+                pool.sources.push(Source { at: BlockAt { unit, block }, lines, tokens, tokens_a_byte, line });
             }
         }
         pool
@@ -263,8 +255,8 @@ struct Greedy<'p> {
     topic: &'p Topic<'p>,
     heap: BinaryHeap<Offer>,
     /// The lines of each block that may be taken: once one of them is, the others cost no heading.
-    of_source: BTreeMap<usize, Vec<(usize, f64)>>,
-    opened: BTreeSet<usize>,
+    of_source: Vec<Vec<(usize, f64)>>,
+    opened: Vec<bool>,
     taken: BTreeSet<(usize, usize)>,
 }
 
@@ -300,8 +292,8 @@ impl Ord for Offer {
 
 impl<'p> Greedy<'p> {
     fn new(pool: &'p Pool, left: KeyMap<f64>, topic: &'p Topic<'p>) -> Self {
-        let (of_source, opened, taken) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { pool, left, topic, heap: BinaryHeap::new(), of_source, opened, taken }
+        let (of_source, opened) = (vec![Vec::new(); pool.sources.len()], vec![false; pool.sources.len()]);
+        Self { pool, left, topic, heap: BinaryHeap::new(), of_source, opened, taken: BTreeSet::new() }
     }
 
     /// Offers a line of a block whose lines count for so much at least.
@@ -312,16 +304,16 @@ impl<'p> Greedy<'p> {
         let rate = self.rate(source, line, factor);
         if rate > 0.0 {
             self.heap.push(Offer { rate, factor, source, line });
-            self.of_source.entry(source).or_default().push((line, factor));
+            self.of_source[source].push((line, factor));
         }
     }
 
     /// Offers the lines of a block again, now that they cost less.
     fn open(&mut self, source: usize) {
-        if !self.opened.insert(source) {
+        if std::mem::replace(&mut self.opened[source], true) {
             return;
         }
-        for (line, factor) in self.of_source.remove(&source).unwrap_or_default() {
+        for (line, factor) in std::mem::take(&mut self.of_source[source]) {
             let rate = self.rate(source, line, factor);
             if rate > 0.0 && !self.taken.contains(&(source, line)) {
                 self.heap.push(Offer { rate, factor, source, line });
@@ -334,7 +326,7 @@ impl<'p> Greedy<'p> {
         if line == WHOLE {
             return of.tokens;
         }
-        let heading = if self.opened.contains(&source) { 0.0 } else { HEADING };
+        let heading = if self.opened[source] { 0.0 } else { HEADING };
         1.0 + heading + of.lines.line(line).range().len() as f64 * of.tokens_a_byte
     }
 
@@ -351,7 +343,7 @@ impl<'p> Greedy<'p> {
     fn worth(&self, of: &Source, line: &Line<'_>) -> f64 {
         let values: f64 = line.values.iter().filter_map(|value| self.left.get(value)).sum();
         let telling = line.range().len() >= TELLING_LINE;
-        let itself = if telling { of.line * (-LINE_AGEING * of.age).exp() } else { 0.0 };
+        let itself = if telling { of.line } else { 0.0 };
         values + itself
     }
 

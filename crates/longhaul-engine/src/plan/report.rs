@@ -108,7 +108,7 @@ pub struct BlockReport {
     /// Before and after.
     pub tokens: [Tokens; 2],
     /// Which decision changed it, in words that can follow a colon.
-    pub why: String,
+    pub why: &'static str,
 }
 
 /// What became of the evidence. The compressor looks for every piece of it in the whole output; the sacred zone counts facts in

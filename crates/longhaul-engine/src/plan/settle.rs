@@ -65,7 +65,7 @@ impl Settled<'_> {
         }
         let why =
             if self.checkpoint.is_some() { "folded into the checkpoint" } else { "the window was full" };
-        let account = draft.account(known, &unbound, (why, self.facts));
+        let account = draft.account(&unbound, (why, self.facts));
         let notes = self.notes(after);
         let mut report = unchanged(draft, &self);
         report.changed = true;

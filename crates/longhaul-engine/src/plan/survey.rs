@@ -24,6 +24,8 @@ pub(super) struct Survey<'t, 'b> {
     pub(super) units: Vec<Tokens>,
     /// What belongs to none.
     outside: Tokens,
+    /// Each block, by unit.
+    pub(super) blocks: Vec<Vec<Tokens>>,
     /// How the newest prompt begins: what the task is about.
     pub(super) about: Vec<String>,
 }
@@ -42,9 +44,14 @@ pub(super) struct ResultAt<'t, 'b> {
 impl<'t, 'b> Survey<'t, 'b> {
     pub(super) fn new(meter: Meter, known: &mut Known, transcript: &'t Transcript<'b>) -> Self {
         let total = meter.parts(known, transcript).total();
-        let units = transcript.units.iter().map(|unit| meter.unit(known, unit)).collect();
+        let mut of_unit = |unit: &Unit<'_>| unit.blocks().map(|block| meter.block(known, block)).collect();
+        let blocks: Vec<Vec<Tokens>> = transcript.units.iter().map(&mut of_unit).collect();
+        let units = transcript.units.iter().zip(&blocks);
+        let units =
+            units.map(|(unit, blocks)| blocks.iter().copied().sum::<Tokens>() + meter.around(known, unit));
+        let units = units.collect();
         let outside = meter.outside(known, transcript);
-        let mut survey = Self { transcript, meter, total, units, outside, about: Vec::new() };
+        let mut survey = Self { transcript, meter, total, units, outside, blocks, about: Vec::new() };
         survey.about = survey.newest_prompt().map_or_else(Vec::new, |at| {
             let words = transcript.units[at].blocks().filter(|block| block.kind == BlockKind::Text);
             words.map(|block| block.opening(FOCUS_BYTES).into_owned()).collect()
@@ -83,15 +90,17 @@ impl<'t, 'b> Survey<'t, 'b> {
         placed.filter(|result| editable(result.block)).collect()
     }
 
-    /// The blocks of a unit that pruning can make shorter: results, arguments, pictures.
-    pub(super) fn prunable(&self, unit: usize) -> impl Iterator<Item = &'t Block<'b>> {
-        let (prompt, exchanges): (&[Block<'b>], &[Exchange<'b>]) = match &self.transcript.units[unit].kind {
-            UnitKind::Step { exchanges, .. } => (&[], exchanges),
-            UnitKind::Prompt { blocks, .. } => (blocks, &[]),
-            _ => (&[], &[]),
-        };
-        let pictures = prompt.iter().filter(|block| !matches!(block.kind, BlockKind::Text));
-        pictures.chain(exchanges.iter().flat_map(|e| e.call.iter().chain(&e.results)))
+    /// The tokens of what pruning can make shorter in a unit: results, arguments, pictures.
+    pub(super) fn prunable(&self, unit: usize) -> Tokens {
+        let tokens = &self.blocks[unit];
+        match &self.transcript.units[unit].kind {
+            UnitKind::Step { reply, .. } => tokens[reply.len()..].iter().copied().sum(),
+            UnitKind::Prompt { blocks, .. } => {
+                let pictures = blocks.iter().zip(tokens).filter(|(block, _)| block.kind != BlockKind::Text);
+                pictures.map(|(_, tokens)| *tokens).sum()
+            }
+            UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => Tokens::ZERO,
+        }
     }
 
     /// The message that holds a block of a unit.

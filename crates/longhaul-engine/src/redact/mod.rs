@@ -32,6 +32,7 @@ pub use json::{JsonRedaction, NotJson};
 pub use rules::{RuleError, RuleSummary, Rules};
 pub use stream::{Piece, Stream};
 
+use crate::known::{Clean, ContentKey};
 use mark::Marks;
 
 /// Text with secrets taken out. The store and the summarizer accept nothing else.
@@ -140,24 +141,38 @@ pub struct Redaction {
 pub struct Redactor {
     rules: Rules,
     marks: Marks,
+    clean: Option<Clean>,
 }
 
 impl Redactor {
     /// Marks end in a number by first sight: for one document.
     #[must_use]
     pub fn numbered(rules: Rules) -> Self {
-        Self { rules, marks: Marks::Numbered(HashMap::new()) }
+        Self { rules, marks: Marks::Numbered(HashMap::new()), clean: None }
     }
 
     /// Marks end in a hash keyed by the session: the same secret gets the same mark in every document of the session.
     #[must_use]
     pub fn keyed(rules: Rules, key: SessionKey) -> Self {
-        Self { rules, marks: Marks::Keyed(key) }
+        Self { rules, marks: Marks::Keyed(key), clean: None }
+    }
+
+    /// By the standard rules, with a memory of texts that hold no secrets.
+    pub(crate) fn standard(marks_by: Option<&SessionKey>, clean: Clean) -> Self {
+        let marks = marks_by.map_or(Marks::Numbered(HashMap::new()), |key| Marks::Keyed(key.clone()));
+        Self { rules: Rules::default(), marks, clean: Some(clean) }
     }
 
     /// The text with its secrets replaced.
     pub fn redact(&mut self, text: &str, content: Content) -> Redaction {
+        let key = self.clean.as_ref().map(|clean| (clean, ContentKey::of(content as u8, text.as_bytes())));
+        if key.is_some_and(|(clean, key)| clean.holds(key)) {
+            return Redaction { text: Redacted(text.to_owned()), found: Vec::new() };
+        }
         let findings = scan::secrets(text.as_bytes(), content, &self.rules);
+        if let Some((clean, key)) = key.filter(|_| findings.is_empty()) {
+            clean.note(key);
+        }
         let mut clean = String::with_capacity(text.len());
         let mut copied = 0;
         let mut found = Vec::with_capacity(findings.len());

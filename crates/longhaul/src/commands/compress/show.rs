@@ -195,7 +195,7 @@ pub(super) fn differences(done: &Done) -> String {
             widths[1],
             widths[2],
             widths[3],
-            why = output::printable(&block.why)
+            why = output::printable(block.why)
         );
     }
     if let Some(made) = &report.checkpoint {
