@@ -424,7 +424,7 @@ mod tests {
             keep: Keep::Nothing,
             session: None,
         };
-        let (mut known, mut redactor) = (Known::default(), Redactor::numbered(Rules::default()));
+        let (mut known, mut redactor) = (Known::default(), Redactor::numbered(crate::redact::Rules::default()));
         let survey = Survey::new(Meter::of(&policy.model), &mut known, &transcript);
         let evidence = Evidence::of(&mut known, &transcript);
         let settled = nothing_settled(&policy, &wish, &survey);
