@@ -153,6 +153,11 @@ impl Known {
         counter.factor.times(self.counts.value((key, counter.vocabulary), count))
     }
 
+    /// Whether a block was counted before.
+    pub(crate) fn has_counted(&self, counter: Counter, key: ContentKey) -> bool {
+        self.counts.holds(&(key, counter.vocabulary))
+    }
+
     /// The lines of a block with their values, read now only if they were not before.
     pub fn lines<T: AsRef<str>>(&mut self, key: ContentKey, text: impl FnOnce() -> T) -> Arc<Lines> {
         self.lines.value(key, || Arc::new(Lines::of(text().as_ref())))
@@ -168,9 +173,11 @@ impl Known {
         let vocabulary = counter.vocabulary;
         let mut seen: HashSet<ContentKey, BuildHasherDefault<AsIs>> = HashSet::default();
         let mut new = |key: &ContentKey| !self.counts.holds(&(*key, vocabulary)) && seen.insert(*key);
-        let unknown: Vec<_> = blocks.into_iter().filter(|(key, _)| new(key)).collect();
-        let counts =
-            parallel::map(self.threads, &unknown, |(_, block)| vocabulary.count(text(block).as_ref()));
+        let mut all = 0;
+        let unknown: Vec<_> = blocks.into_iter().inspect(|_| all += 1).filter(|(key, _)| new(key)).collect();
+        // To hand over what little is new takes longer than to count it.
+        let threads = if unknown.len() * 8 < all { NonZeroUsize::MIN } else { self.threads };
+        let counts = parallel::map(threads, &unknown, |(_, block)| vocabulary.count(text(block).as_ref()));
         for ((key, _), tokens) in unknown.iter().zip(counts) {
             self.counts.value((*key, vocabulary), || tokens);
         }

@@ -11,6 +11,7 @@
 //! step are the same bytes as before.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
 use super::bounds::Bounds;
@@ -86,7 +87,8 @@ fn compact(
     known: &mut Known,
     transcript: &Transcript<'_>,
 ) -> Result<Plan, Refused> {
-    let (survey, read) = survey(policy, wish, known, transcript);
+    let threads = threads(policy, known, transcript);
+    let (survey, read) = survey(policy, wish, (known, threads), transcript);
     let draft = Draft::new(&survey, &wish.keep);
     let mut settled = nothing_settled(policy, wish, &survey);
     match due(&settled, &survey) {
@@ -100,7 +102,6 @@ fn compact(
     };
     let left = settled.clone();
     let evidence = read.unwrap_or_else(|| Evidence::of(known, transcript));
-    let threads = known.threads();
     let mut work =
         Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
     // What an audit looks for does not depend on what comes out.
@@ -133,11 +134,18 @@ fn compact(
     Ok(Plan::Ready(outcome))
 }
 
+/// On how many threads a body is worked on. Where most of it is known, to hand over the rest takes longer than to do it.
+fn threads(policy: &Policy, known: &Known, transcript: &Transcript<'_>) -> NonZeroUsize {
+    let middle = transcript.units.get(transcript.units.len() / 2);
+    let is_known = middle.is_some_and(|unit| Meter::of(&policy.model).has_counted(known, unit));
+    if is_known { NonZeroUsize::MIN } else { known.threads() }
+}
+
 /// What stands where, and, if a compaction is likely, the evidence of it: one is counted while the other is read.
 fn survey<'t, 'b>(
     policy: &Policy,
     wish: &Wish,
-    known: &mut Known,
+    (known, threads): (&mut Known, NonZeroUsize),
     transcript: &'t Transcript<'b>,
 ) -> (Survey<'t, 'b>, Option<Evidence>) {
     const BYTES_A_TOKEN: usize = 3;
@@ -148,7 +156,7 @@ fn survey<'t, 'b>(
     }
     let readings = Mutex::new(known.take_readings());
     let read = || Evidence::of(&mut readings.lock().unwrap_or_else(PoisonError::into_inner), transcript);
-    let (evidence, survey) = parallel::both(known.threads(), read, || Survey::new(meter, known, transcript));
+    let (evidence, survey) = parallel::both(threads, read, || Survey::new(meter, known, transcript));
     known.put_readings(readings.into_inner().unwrap_or_else(PoisonError::into_inner));
     (survey, Some(evidence))
 }
