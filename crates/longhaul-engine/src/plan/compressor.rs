@@ -20,7 +20,7 @@ use super::fit::{self, Aim};
 use super::fold::{self, Folding};
 use super::pick::{LOOKED_THROUGH, Topic};
 use super::report::Trigger;
-use super::settle::{Settled, ends_in_bound_loop, unchanged};
+use super::settle::{Settled, unchanged};
 use super::survey::Survey;
 use super::{Outcome, Plan, Wish};
 use crate::check::check;
@@ -165,18 +165,10 @@ fn survey<'t, 'b>(
 fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '_>) -> Settled<'p> {
     Settled {
         engine: "compressor",
-        policy,
-        wish,
-        reason: String::new(),
         target: wish.to_tokens.unwrap_or(Tokens(policy.goal as u64)),
         floor: fit::floor(survey),
-        in_loop: policy.model.facts.thinking_bound && ends_in_bound_loop(survey.transcript),
-        zone: None,
-        ladder: Vec::new(),
-        restart: None,
-        placed: None,
-        checkpoint: None,
         facts: CountFacts::No,
+        ..Settled::before(policy, wish, survey.transcript)
     }
 }
 
@@ -432,7 +424,8 @@ mod tests {
             keep: Keep::Nothing,
             session: None,
         };
-        let (mut known, mut redactor) = (Known::default(), Redactor::numbered(crate::redact::Rules::default()));
+        let (mut known, mut redactor) =
+            (Known::default(), Redactor::numbered(crate::redact::Rules::default()));
         let survey = Survey::new(Meter::of(&policy.model), &mut known, &transcript);
         let evidence = Evidence::of(&mut known, &transcript);
         let settled = nothing_settled(&policy, &wish, &survey);

@@ -9,9 +9,9 @@
 
 use std::collections::HashSet;
 
-use super::draft::{CountFacts, Draft, Length};
+use super::draft::{Draft, Length};
 use super::report::{Restart, Rung, Step, ZoneReport};
-use super::settle::{Settled, ends_in_bound_loop, unchanged};
+use super::settle::{Settled, unchanged};
 use super::survey::Survey;
 use super::{Plan, Wish, ladder};
 use crate::facts::{FactKind, Facts};
@@ -47,18 +47,9 @@ pub fn sacred_zone(
     let target = wish.to_tokens.unwrap_or(Tokens(policy.sacred.target as u64));
     let mut settled = Settled {
         engine: "sacred-zone",
-        policy,
-        wish,
-        reason: String::new(),
         target,
         floor: ladder::floor(&survey),
-        in_loop: policy.model.facts.thinking_bound && ends_in_bound_loop(transcript),
-        zone: None,
-        ladder: Vec::new(),
-        restart: None,
-        placed: None,
-        checkpoint: None,
-        facts: CountFacts::Yes,
+        ..Settled::before(policy, wish, transcript)
     };
     let leave = |draft: &Draft<'_, '_, '_>, settled: Settled<'_>, reason: String| {
         Ok(Plan::Leave(unchanged(draft, &Settled { reason, ..settled })))

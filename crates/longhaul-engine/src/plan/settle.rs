@@ -38,6 +38,27 @@ pub(super) struct Settled<'p> {
     pub(super) facts: CountFacts,
 }
 
+impl<'p> Settled<'p> {
+    /// Before anything is decided.
+    pub(super) fn before(policy: &'p Policy, wish: &'p Wish, transcript: &Transcript<'_>) -> Self {
+        Self {
+            engine: "",
+            policy,
+            wish,
+            reason: String::new(),
+            target: Tokens::ZERO,
+            floor: Tokens::ZERO,
+            in_loop: policy.model.facts.thinking_bound && ends_in_bound_loop(transcript),
+            zone: None,
+            ladder: Vec::new(),
+            restart: None,
+            placed: None,
+            checkpoint: None,
+            facts: CountFacts::Yes,
+        }
+    }
+}
+
 impl Settled<'_> {
     /// The rewrite with its account; nothing if it would not make the request smaller.
     pub(super) fn outcome(
@@ -128,7 +149,7 @@ impl Settled<'_> {
 
 /// Whether the transcript ends in a tool loop with sealed reasoning in it: nobody has spoken since it began, and the reply to
 /// the last results is still to come.
-pub(super) fn ends_in_bound_loop(transcript: &Transcript<'_>) -> bool {
+fn ends_in_bound_loop(transcript: &Transcript<'_>) -> bool {
     let in_loop = transcript.units.iter().rev().map_while(|unit| match &unit.kind {
         UnitKind::Step { reply, exchanges } if !exchanges.is_empty() => Some(reply),
         _ => None,
