@@ -229,6 +229,17 @@ impl From<Color> for ColorChoice {
     }
 }
 
+/// Who caches, and for how long.
+#[derive(Debug, Args)]
+pub(crate) struct Cached {
+    /// How long a marked prefix is to live: 5m, 1h or auto
+    #[arg(long, value_name = "TTL", value_parser = PossibleValuesParser::new(["5m", "1h", "auto"]))]
+    pub(crate) ttl: Option<String>,
+    /// Who takes the request: anthropic, openrouter, litellm, …; without it the model's name tells
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct CacheArgs {
     /// The request body: a file, or - for standard input
@@ -236,15 +247,11 @@ pub(crate) struct CacheArgs {
     pub(crate) body: PathBuf,
     #[command(flatten)]
     pub(crate) told: Told,
-    /// How long a marked prefix is to live: 5m, 1h or auto
-    #[arg(long, value_name = "TTL", value_parser = PossibleValuesParser::new(["5m", "1h", "auto"]))]
-    pub(crate) ttl: Option<String>,
+    #[command(flatten)]
+    pub(crate) cached: Cached,
     /// Where the marks go
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(["system_and_3", "prefix"]))]
     pub(crate) strategy: Option<String>,
-    /// Who takes the request: anthropic, openrouter, litellm, …; without it the model's name tells
-    #[arg(long, value_name = "NAME")]
-    pub(crate) provider: Option<String>,
     /// The body of the request before: say where this one parts from it, instead
     #[arg(long, value_name = "OLD")]
     pub(crate) compare: Option<PathBuf>,
@@ -273,15 +280,11 @@ pub(crate) struct CostArgs {
     /// The real pauses: a file with the seconds before each request but the first, a number a line
     #[arg(long, value_name = "FILE", conflicts_with = "seed")]
     pub(crate) pauses: Option<PathBuf>,
-    /// How long a marked prefix is to live: 5m, 1h or auto
-    #[arg(long, value_name = "TTL", value_parser = PossibleValuesParser::new(["5m", "1h", "auto"]))]
-    pub(crate) ttl: Option<String>,
+    #[command(flatten)]
+    pub(crate) cached: Cached,
     /// Where the marks go: `system_and_3`, prefix, or all to see both
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(["system_and_3", "prefix", "all"]))]
     pub(crate) strategy: Option<String>,
-    /// Who takes the requests: anthropic, openrouter, litellm, …; without it the model's name tells
-    #[arg(long, value_name = "NAME")]
-    pub(crate) provider: Option<String>,
     #[command(flatten)]
     pub(crate) config: ConfigFile,
     #[command(flatten)]

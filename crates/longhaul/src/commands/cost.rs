@@ -77,16 +77,21 @@ struct Compaction {
 }
 
 pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Failure> {
+    if args.policy.engine.is_some() {
+        return Err(Failure::Wrong(
+            "cost compares the engines with each other; leave --engine out".to_owned(),
+        ));
+    }
     let body = Body::read(&args.body)?;
     let (transcript, notes) = body.parse(&args.told)?;
     let mut notes = body::note_lines(&transcript, &notes);
     let is_known = body::model(&args.told, &transcript).row.is_some();
-    let told = route::provider(args.provider.as_deref(), &args.told, &transcript)?;
+    let told = route::provider(args.cached.provider.as_deref(), &args.told, &transcript)?;
     let provider = told.or_else(|| route::vendor(transcript.dialect).filter(|_| !is_known));
     let model = route::model(&args.told, &transcript, provider, &mut notes);
     let strategy = args.strategy.as_deref().filter(|name| *name != "all");
     let mut flags = args.policy.flags(&model.name);
-    flags.extend(caching_flags(args.ttl.as_deref(), strategy));
+    flags.extend(caching_flags(args.cached.ttl.as_deref(), strategy));
     let settings = Settings::load(args.config.config.as_deref(), environment, flags)?;
     let (policy, warnings) =
         Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;

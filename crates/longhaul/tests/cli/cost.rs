@@ -108,6 +108,7 @@ fn pauses_can_be_the_real_ones() {
         assert!(run.err.contains(wanted), "{}", run.err);
     }
     assert_eq!(cost(&folder, &body, &["--pause", "-3"]).code, 2);
+    assert!(cost(&folder, &body, &["--engine", "sacred-zone"]).refused().contains("leave --engine out"));
 }
 
 #[test]
