@@ -344,6 +344,9 @@ struct Cases {
     shown: bool,
 }
 
+/// Cases of other seeds that did not hold once. The first: a secret in a target, of which a list of targets was cut.
+const ONCE_BROKEN: [(Dialect, u64); 1] = [(Dialect::Responses, 6691)];
+
 impl Cases {
     fn wanted() -> Self {
         let every = |seeds: std::ops::Range<u64>| {
@@ -353,7 +356,8 @@ impl Cases {
                 .collect()
         };
         let Ok(wanted) = std::env::var("GENERATED") else {
-            return Self { list: every(0..CASES), shown: false };
+            let list: Vec<(Dialect, u64)> = every(0..CASES);
+            return Self { list: [list, ONCE_BROKEN.to_vec()].concat(), shown: false };
         };
         if let Some((first, end)) = wanted.split_once("..") {
             return Self { list: every(first.parse().unwrap()..end.parse().unwrap()), shown: false };

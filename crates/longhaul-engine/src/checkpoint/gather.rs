@@ -134,10 +134,10 @@ impl<'d> Gather<'d> {
         self.redactor.redact(text, Content::Text).text
     }
 
-    /// A text on one line of at most so many characters. What is cut is redacted first: half a secret looks like none.
+    /// A text on one line of at most so many characters. It is redacted first, even where it fits: it may be cut later, beside
+    /// others, and half a secret looks like none.
     pub(super) fn clipped(&mut self, text: &str, most: usize) -> String {
-        let fits = text.len() <= most;
-        if fits { clip_line(text, most) } else { clip_line(self.redact(text).as_str(), most) }
+        clip_line(self.redact(text).as_str(), most)
     }
 
     /// An action with the first line of its error, if it had one.
