@@ -115,21 +115,24 @@ fn compact(
             format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
         return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
     };
-    let judge = |outcome: &Outcome| {
-        let audited = || audited(&outcome.body, transcript, &sought);
-        parallel::both(threads, audited, || newly_broken(&outcome.body, policy, transcript))
+    let judged = parallel::both(
+        threads,
+        || audited(&outcome.body, transcript, &sought),
+        || newly_broken(&outcome.body, policy, transcript),
+    );
+    let audit = match judged {
+        (audit, None) => audit?,
+        (_, Some(rule)) => {
+            let Some(second_best) = in_place(&mut work, &settled, rule)? else {
+                let reason = format!(
+                    "what came out would break rule {rule}, which the request keeps; it stays as it is"
+                );
+                return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
+            };
+            outcome = second_best;
+            audited(&outcome.body, transcript, &sought)?
+        }
     };
-    let (mut audited, broken) = judge(&outcome);
-    if let Some(rule) = broken {
-        let Some(second_best) = in_place(&mut work, &settled, rule)? else {
-            let reason =
-                format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
-            return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
-        };
-        outcome = second_best;
-        audited = judge(&outcome).0;
-    }
-    let audit = audited?;
     outcome.report.evidence.enter(audit.found(), audit.kept(), &wish.keep);
     Ok(Plan::Ready(outcome))
 }
@@ -205,14 +208,14 @@ fn in_place(
             draft.shrink(result, Length::Line, before);
         }
     }
-    let outcome = settled.clone().outcome(work.known, &draft)?;
-    Ok(outcome.filter(|outcome| newly_broken(&outcome.body, work.policy, survey.transcript).is_none()).map(|mut outcome| {
-        let note = format!(
-            "folding would have broken rule {rule}, which the request keeps; it is only made shorter in place"
-        );
-        outcome.report.notes.push(note);
-        outcome
-    }))
+    let Some(mut outcome) = settled.clone().outcome(work.known, &draft)? else { return Ok(None) };
+    if newly_broken(&outcome.body, work.policy, survey.transcript).is_some() {
+        return Ok(None);
+    }
+    outcome.report.notes.push(format!(
+        "folding would have broken rule {rule}, which the request keeps; it is only made shorter in place"
+    ));
+    Ok(Some(outcome))
 }
 
 /// How much of the evidence stands in a rewritten body.
