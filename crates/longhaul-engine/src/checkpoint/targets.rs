@@ -49,7 +49,7 @@ pub(super) fn summed(verb: &str, count: u32, under: &str) -> String {
 /// Several targets in a few words.
 pub(super) fn many(verb: &str, targets: &[String]) -> String {
     let noun = noun(verb);
-    let folder = if noun == "files" { common_folder(targets) } else { String::new() };
+    let folder = if noun == FILES { common_folder(targets) } else { String::new() };
     let start = if folder.is_empty() { 0 } else { folder.len() + 1 };
     let names: Vec<&str> = targets.iter().map(|target| target.get(start..).unwrap_or(target)).collect();
     let mut shown = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");

@@ -202,7 +202,7 @@ impl Run<'_, '_, '_, '_> {
     fn planned(&mut self) -> Result<Option<(View, String)>, Refused> {
         let session = self.replay.session;
         let dialect = session.transcript.dialect;
-        let body = self.view.body(session);
+        let body = self.view.body(session)?;
         let (transcript, _) = wire::parse(dialect, &body)?;
         let wish = Wish {
             trigger: Trigger::Preflight,
@@ -369,20 +369,11 @@ impl View {
     }
 
     /// The request's body: what a compaction left, with the session's messages since then.
-    fn body(&self, session: &Session<'_, '_>) -> String {
-        let messages = session.messages(self.pieces);
-        match &self.left {
-            None => session.transcript.first_messages(messages as usize),
-            Some(left) => {
-                let since = session.transcript.messages_between(left.stands_for as usize, messages as usize);
-                with_more(&left.body, session.transcript.dialect, since)
-            }
-        }
+    fn body(&self, session: &Session<'_, '_>) -> Result<String, Refused> {
+        let original = session.transcript;
+        let messages = session.messages(self.pieces) as usize;
+        let Some(left) = &self.left else { return Ok(original.first_messages(messages)) };
+        let (transcript, _) = wire::parse(original.dialect, &left.body)?;
+        Ok(transcript.with_messages(original.messages_between(left.stands_for as usize, messages)))
     }
-}
-
-/// A body with more messages at the end of its list.
-fn with_more(body: &str, dialect: Dialect, messages: &str) -> String {
-    let Ok((transcript, _)) = wire::parse(dialect, body) else { return body.to_owned() };
-    transcript.with_messages(messages)
 }
