@@ -7,8 +7,10 @@
 //!
 //! A long result is only looked at where it opens and where it ends.
 
+mod change;
 mod patch;
 mod shell;
+pub(crate) mod spoken;
 #[cfg(test)]
 mod tests;
 
@@ -18,12 +20,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::clip::on_one_line;
 use crate::digest::{self, Ended};
 use crate::passes::is_cut;
-use crate::tools::{Call, Family, on_one_line};
+use crate::tools::{Call, Family};
 use crate::transcript::{Block, BlockKind, Exchange, Transcript, UnitKind};
 
 pub use crate::digest::{Outcome, TestCounts};
+pub use change::{Change, Side};
+pub(crate) use change::{changes, into_open_file};
 
 /// What an exchange did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +50,10 @@ pub struct Action {
     pub lines: Option<(usize, usize)>,
     /// Whether it worked.
     pub outcome: Outcome,
+    /// Whether it only looked at something.
+    pub looks: bool,
+    /// What a script does besides writing files and looking at things.
+    pub tries: Option<String>,
     /// The exit status of what was run.
     pub exit: Option<i64>,
     /// The counts of a test run.
@@ -98,6 +107,8 @@ pub enum Touched {
     Edited,
     /// It is taken away.
     Deleted,
+    /// It is put back as it was.
+    Restored,
 }
 
 /// The actions of a transcript, beside its units.
@@ -111,7 +122,9 @@ impl Actions {
     #[must_use]
     pub fn of(transcript: &Transcript<'_>) -> Self {
         let of_unit = |kind: &UnitKind<'_>| match kind {
-            UnitKind::Step { exchanges, .. } => exchanges.iter().map(Action::of).map(Arc::new).collect(),
+            UnitKind::Step { reply, exchanges } => {
+                exchanges.iter().map(|exchange| Arc::new(Action::of(exchange, reply))).collect()
+            }
             _ => Vec::new(),
         };
         Self { by_unit: transcript.units.iter().map(|unit| of_unit(&unit.kind)).collect() }
@@ -146,14 +159,27 @@ impl Actions {
 /// How much of a target is said.
 const TARGET_WIDTH: usize = 200;
 
+/// The arguments of a call: those of the tool channel, or those that the reply before the results writes in words.
+#[must_use]
+pub fn arguments<'b>(exchange: &Exchange<'b>, reply: &[Block<'b>]) -> Option<Cow<'b, str>> {
+    exchange.call.as_ref().map(Block::text).or_else(|| {
+        let last = reply.iter().rfind(|block| block.kind == BlockKind::Text)?;
+        spoken::call(&exchange.tool, &last.text()).map(|(_, arguments)| arguments.into())
+    })
+}
+
 impl Action {
-    /// Reads an exchange.
+    /// Reads an exchange behind the reply that it belongs to.
     #[must_use]
-    pub fn of(exchange: &Exchange<'_>) -> Self {
-        let arguments = exchange.call.as_ref().map(Block::text);
-        let call = Call::of(Some(&*exchange.tool).filter(|tool| !tool.is_empty()), arguments.as_deref());
+    pub fn of(exchange: &Exchange<'_>, reply: &[Block<'_>]) -> Self {
+        Self::with(exchange, arguments(exchange, reply).as_deref())
+    }
+
+    /// Reads an exchange with these arguments.
+    pub(crate) fn with(exchange: &Exchange<'_>, arguments: Option<&str>) -> Self {
+        let call = Call::of(Some(&*exchange.tool).filter(|tool| !tool.is_empty()), arguments);
         let ended = ended(exchange, &call);
-        let (files, shows, lines) = files(&call, arguments.as_deref().unwrap_or_default());
+        let Files { files, shows, lines, looks, tries } = files(&call, arguments.unwrap_or_default());
         let asked = target(&call);
         let key = asked.as_deref().filter(|asked| !is_cut(asked)).map(key);
         let target =
@@ -166,6 +192,8 @@ impl Action {
             files,
             shows,
             lines,
+            looks,
+            tries,
             outcome: ended.outcome,
             exit: ended.exit,
             tests: ended.tests,
@@ -213,19 +241,34 @@ fn target(call: &Call) -> Option<String> {
     }
 }
 
-type Files = (Vec<Touch>, Option<String>, Option<(usize, usize)>);
+/// What a call has to do with files.
+#[derive(Default)]
+struct Files {
+    files: Vec<Touch>,
+    /// The one that its result shows, and the lines of it.
+    shows: Option<String>,
+    lines: Option<(usize, usize)>,
+    looks: bool,
+    tries: Option<String>,
+}
 
-/// The files that a call names, the one that its result shows, and the lines of it.
 fn files(call: &Call, arguments: &str) -> Files {
     let each = |how: Touched| {
         let plain = |path: String| path.strip_prefix("./").map(str::to_owned).unwrap_or(path);
         call.paths().into_iter().map(|path| Touch { path: plain(path), how }).collect::<Vec<_>>()
     };
+    let touching = |files| Files { files, ..Files::default() };
     match call.family {
         Some(Family::Run) => {
             let script = call.command().map(|command| shell::read(&command)).unwrap_or_default();
             let (shows, lines) = script.shows.unzip();
-            (script.files, shows, lines.flatten())
+            Files {
+                files: script.files,
+                shows,
+                lines: lines.flatten(),
+                looks: script.looks,
+                tries: Some(script.tries),
+            }
         }
         Some(Family::Read) => {
             let files = each(Touched::Read);
@@ -233,15 +276,18 @@ fn files(call: &Call, arguments: &str) -> Files {
                 [one] => Some(one.path.clone()),
                 _ => None,
             };
-            (files, shows, call.lines())
+            Files { files, shows, lines: call.lines(), looks: true, tries: None }
         }
-        Some(Family::Write) => (each(Touched::Created), None, None),
+        Some(Family::Search | Family::List | Family::WebSearch | Family::Todo | Family::Memory) => {
+            Files { looks: true, ..Files::default() }
+        }
+        Some(Family::Write) => touching(each(Touched::Created)),
         Some(Family::Edit) => {
             let files = each(Touched::Edited);
-            (if files.is_empty() { patched(call, arguments) } else { files }, None, None)
+            touching(if files.is_empty() { patched(call, arguments) } else { files })
         }
-        None if call.deletes() => (each(Touched::Deleted), None, None),
-        _ => (Vec::new(), None, None),
+        None if call.deletes() => touching(each(Touched::Deleted)),
+        _ => Files::default(),
     }
 }
 

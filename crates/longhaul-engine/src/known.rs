@@ -13,7 +13,6 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 use crate::evidence::{Reader, Reading};
 use crate::parallel;
 use crate::tokens::{Counter, Tokens, Vocabulary};
-use crate::values::Lines;
 
 /// The identity of a block's content: a hash of its bytes as they stand in the body.
 ///
@@ -85,7 +84,6 @@ struct Nothing;
 #[derive(Debug, Clone)]
 pub struct Known {
     counts: Generations<(ContentKey, Vocabulary), Tokens>,
-    lines: Generations<ContentKey, Arc<Lines>>,
     readings: Generations<(ContentKey, Reader), Arc<Reading>>,
     clean: Clean,
     threads: NonZeroUsize,
@@ -99,7 +97,6 @@ impl Known {
         Self {
             counts: Generations::with_room(facts),
             readings: Generations::with_room(facts),
-            lines: Generations::with_room(facts),
             clean: Clean::with_room(facts),
             threads: NonZeroUsize::MIN,
         }
@@ -158,11 +155,6 @@ impl Known {
         self.counts.holds(&(key, counter.vocabulary))
     }
 
-    /// The lines of a block with their values, read now only if they were not before.
-    pub fn lines<T: AsRef<str>>(&mut self, key: ContentKey, text: impl FnOnce() -> T) -> Arc<Lines> {
-        self.lines.value(key, || Arc::new(Lines::of(text().as_ref())))
-    }
-
     /// Counts many blocks ahead, so that those which were not counted before are counted side by side.
     pub fn count_all<B: Sync, T: AsRef<str>>(
         &mut self,
@@ -187,7 +179,6 @@ impl Known {
     /// itself whenever a generation is full.
     pub fn turn(&mut self) {
         self.counts.turn();
-        self.lines.turn();
         self.readings.turn();
         self.clean.texts().turn();
     }
@@ -195,7 +186,7 @@ impl Known {
     /// How many facts are held.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.counts.len() + self.readings.len() + self.lines.len() + self.clean.texts().len()
+        self.counts.len() + self.readings.len() + self.clean.texts().len()
     }
 
     /// Whether nothing is held.
@@ -266,12 +257,6 @@ impl TakesRoom for Nothing {
 }
 
 impl TakesRoom for Arc<Reading> {
-    fn room(&self) -> usize {
-        1 + self.size() / 64
-    }
-}
-
-impl TakesRoom for Arc<Lines> {
     fn room(&self) -> usize {
         1 + self.size() / 64
     }

@@ -326,8 +326,10 @@ impl Budgets {
         let ceiling = "1.5 × the tail, so that one large message stays whole";
         let tail_ceiling = why.tokens("tail_ceiling", share(tail, 1.5), window_only, ceiling);
 
-        let most = share(window, 0.05).clamp(400, 12_000);
-        let bounds = "5 % of the window, at least 400 and at most 12,000";
+        // A handover needs 1,000 to 3,000 tokens however small the window is, as long as there is room for them.
+        let most = share(window, 0.05).max(share(window, 0.125).min(3_000)).clamp(400, 12_000);
+        let bounds =
+            "5 % of the window, or up to 3,000 tokens in an eighth of it; at least 400 and at most 12,000";
         let most = why.tokens("checkpoint_most", most, window_only, bounds);
         let least = "2,000, or the most where that is less";
         let least = why.tokens("checkpoint_least", most.min(2_000), window_only, least);

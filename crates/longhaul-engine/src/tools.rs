@@ -1,7 +1,7 @@
 //! The tools of the common agents: what each does, and what a call of it asked for. There is one table of them, and one
 //! reading of arguments, for digests and for whatever else names a call.
 
-use crate::lines::clip;
+use crate::clip::on_one_line;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -30,11 +30,28 @@ pub(crate) enum Family {
 struct Tables {
     families: BTreeMap<Family, Vec<String>>,
     deletes: Deletes,
+    looking: Looking,
+    changing: Changing,
 }
 
 #[derive(Deserialize, Default)]
 struct Deletes {
     tools: Vec<String>,
+}
+
+/// Commands that change nothing and try nothing.
+#[derive(Deserialize, Default)]
+struct Looking {
+    commands: Vec<String>,
+    prefixes: Vec<String>,
+    /// The same of commands with commands of their own.
+    below: BTreeMap<String, Vec<String>>,
+}
+
+/// Commands that change the surroundings of the work.
+#[derive(Deserialize, Default)]
+struct Changing {
+    commands: Vec<String>,
 }
 
 /// The tables of `tools.toml`; a test holds that they are readable.
@@ -224,12 +241,29 @@ fn as_text(value: &Value) -> Option<String> {
     }
 }
 
-/// A piece of an argument on one line, cut where it is long.
-pub(crate) fn on_one_line(text: &str, most: usize) -> String {
-    let text = text.trim();
-    let line = text.split_whitespace().take(most).collect::<Vec<_>>().join(" ");
-    let shown = clip(&line, most);
-    if shown.len() < line.len() { format!("{shown}…") } else { line }
+/// Whether a tool of no family looks something up, by its name.
+pub(crate) fn looks_up(tool: &str) -> bool {
+    let name = plain_name(tool);
+    TABLES.looking.prefixes.iter().any(|prefix| {
+        name.strip_prefix(prefix.as_str()).is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
+    })
+}
+
+/// Whether a command changes the surroundings of the work: what is installed, committed, started.
+pub(crate) fn changes_surroundings(command: &str) -> bool {
+    let begins = |command: &str, known: &str| {
+        command.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    command.split("; ").any(|command| TABLES.changing.commands.iter().any(|known| begins(command, known)))
+}
+
+/// Whether a command, given its first operand, changes nothing and tries nothing.
+pub(crate) fn only_looks(command: &str, operand: &str) -> bool {
+    let Looking { commands, below, .. } = &TABLES.looking;
+    match below.get(command) {
+        Some(commands) => commands.iter().any(|known| known == operand),
+        None => commands.iter().any(|known| known == command),
+    }
 }
 
 #[cfg(test)]

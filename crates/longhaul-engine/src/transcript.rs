@@ -15,9 +15,6 @@ use std::ops::Range;
 use crate::Dialect;
 use crate::json::{Span, unescape, unescape_end, unescape_start};
 
-/// What opens the text of a checkpoint, the block that an earlier compaction left in place of older units.
-pub const CHECKPOINT_OPENING: &str = "[Longhaul checkpoint";
-
 /// A request body, understood.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transcript<'b> {

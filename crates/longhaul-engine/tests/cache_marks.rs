@@ -15,7 +15,7 @@ mod support;
 use longhaul_engine::cache::{self, By, Carrier, Landmarks, Marking, cache_key, chain, edits, marks};
 use longhaul_engine::check::{Target, check};
 use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
-use longhaul_engine::transcript::CHECKPOINT_OPENING;
+use longhaul_engine::texts::CHECKPOINT_OPENING;
 use longhaul_engine::wire::{self, Lifetime};
 use longhaul_engine::{Dialect, Rewrite};
 use serde_json::{Value, json};

@@ -21,7 +21,7 @@ use longhaul_engine::cost::{self, Course, Marks, Replay, Sent, Session};
 use longhaul_engine::known::Known;
 use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
 use longhaul_engine::policy::{CacheTtl, Config, Policy};
-use longhaul_engine::transcript::CHECKPOINT_OPENING;
+use longhaul_engine::texts::CHECKPOINT_OPENING;
 use longhaul_engine::wire::{self, Lifetime, Part};
 use longhaul_engine::{Dialect, Tokens, Transcript, models};
 use serde_json::{Value, json};

@@ -16,7 +16,6 @@ mod support;
 use std::collections::BTreeSet;
 
 use longhaul_engine::check::{Severity, check, compare};
-use longhaul_engine::checkpoint::{Checkpoint, Closing, Voice};
 use longhaul_engine::evidence::Evidence;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
@@ -26,7 +25,9 @@ use longhaul_engine::plan::{self, Keep, Outcome, Plan, Trigger, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::{Content, Redactor, Rules, SessionKey};
 use longhaul_engine::rewrite::{Edit, Rewrite};
-use longhaul_engine::transcript::{Block, BlockKind, ElementId, Speaker, Status, Transcript, Unit, UnitKind};
+use longhaul_engine::transcript::{
+    Block, BlockKind, ElementId, Form, Speaker, Status, Transcript, Unit, UnitKind,
+};
 use longhaul_engine::{Dialect, Tokens, wire};
 use serde_json::{Value, json};
 use support::generate::{self, Generated};
@@ -165,9 +166,10 @@ impl Trial<'_> {
         if self.wish.to_tokens.is_some() {
             return;
         }
-        let rules = Evidence::of(&mut Known::default(), before).rules;
+        let evidence = Evidence::of(&mut Known::default(), before);
+        let rules: Vec<String> = evidence.rules().map(|(_, rule)| rule).collect();
         let counter = Meter::of(&self.policy.model).counter;
-        let needed: Tokens = rules.iter().map(|rule| counter.count(&rule.text)).sum();
+        let needed: Tokens = rules.iter().map(|rule| counter.count(rule)).sum();
         if needed.number() * 4 > checkpoint.number() {
             return;
         }
@@ -175,9 +177,8 @@ impl Trial<'_> {
         let words = spaced(&after.blocks().map(|block| block.text().into_owned() + "\n").collect::<String>());
         let unnumbered_words = unnumbered(&words);
         for rule in rules {
-            let text = redactor.redact(&rule.text, Content::Text).text.into_string();
-            if !unnumbered_words.contains(&unnumbered(&spaced(&text))) && !words.contains(&spaced(&rule.text))
-            {
+            let text = redactor.redact(&rule, Content::Text).text.into_string();
+            if !unnumbered_words.contains(&unnumbered(&spaced(&text))) && !words.contains(&spaced(&rule)) {
                 wrong.push(format!("the rule {text:?} is lost"));
             }
         }
@@ -420,7 +421,8 @@ fn every_generated_body_is_compacted_as_promised() {
     assert!(!are_all || with_checkpoint > 3_000 && with_secrets > 1_000, "{counts:?}");
 }
 
-/// The floor in the words of its definition: system, tools, what the user said last, the last step, the smallest checkpoint.
+/// The floor in the words of its definition: system, tools, what the user said last, instructions in mid-conversation, the last
+/// step with as much of its unread results as a digest keeps (220 tokens or a twentieth of each), a handover of 400 tokens.
 fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
     let (meter, mut known) = (Meter::of(&policy.model), Known::default());
     // Each message has four tokens of framing, also where it belongs to no unit.
@@ -442,16 +444,32 @@ fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
     let last = transcript.units.len() - 1;
     let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
     let last_step = transcript.units.iter().rposition(understood);
+    let message_of = |unit: &Unit<'_>| unit.owns.iter().find_map(|id| transcript.message_of(*id));
+    let instructs = |unit: &Unit<'_>| {
+        let role = message_of(unit).and_then(|message| list[message]["role"].as_str());
+        matches!(role, Some("system" | "developer"))
+    };
     let pinned = transcript.units.iter().enumerate().filter(|(at, unit)| {
         let messages = unit.owns.iter().map(|id| transcript.message_of(*id));
         *at == last
             || Some(*at) == last_step
             || Some(*at) == person
+            || instructs(unit)
             || (newest.is_some() && messages.into_iter().any(|m| m == newest))
     });
     let pinned: Tokens = pinned.map(|(_, unit)| meter.unit(&mut known, unit)).sum();
-    let least = meter.counter.count(&Checkpoint::least(Closing::RequestAbove, Voice::User));
-    system + pinned + least
+    let unread = match last_step.map(|at| &transcript.units[at].kind) {
+        Some(UnitKind::Step { exchanges, .. }) if exchanges.iter().all(|e| e.status != Status::Open) => {
+            exchanges.iter().filter(|e| e.call.is_some()).flat_map(|e| &e.results).collect()
+        }
+        _ => Vec::new(),
+    };
+    let is_text = |block: &&&Block<'_>| {
+        block.kind == BlockKind::Text && block.text.is_some_and(|t| t.form == Form::String)
+    };
+    let unread = unread.iter().filter(is_text).map(|block| meter.block(&mut known, block));
+    let could_go: Tokens = unread.map(|all| all - Tokens(all.number() / 20).max(Tokens(220)).min(all)).sum();
+    system + pinned - could_go + Tokens(400)
 }
 
 #[test]

@@ -30,28 +30,14 @@ fn holds(transcript: &Transcript<'_>, known: &mut Known) -> Evidence {
     assert_eq!(format!("{evidence:?}"), format!("{warm:?}"), "what is known changes nothing");
     let by_user =
         |unit: usize| matches!(transcript.units[unit].kind, UnitKind::Prompt { by: Speaker::User, .. });
-    assert!(evidence.requests.iter().all(|request| by_user(request.unit)), "a request of somebody else");
-    assert!(evidence.rules.iter().all(|rule| by_user(rule.unit)), "a rule of somebody else");
-    assert!(evidence.reversals.iter().all(|reversal| by_user(reversal.unit)), "a reversal by somebody else");
-    assert!(evidence.once_only.iter().all(|once| by_user(once.unit)), "a permission by somebody else");
+    assert!(evidence.rules().all(|(unit, _)| by_user(unit)), "a rule of somebody else");
     let words = |unit: usize| {
         transcript.units[unit].blocks().map(|block| block.text().into_owned()).collect::<String>()
     };
-    for rule in &evidence.rules {
+    for (unit, rule) in evidence.rules() {
         let bare = |text: &str| text.split_whitespace().collect::<String>();
-        let said = bare(&words(rule.unit));
-        assert!(
-            rule.text.lines().all(|line| said.contains(&bare(line.trim_start_matches("- ")))),
-            "not verbatim: {}",
-            rule.text
-        );
+        assert!(bare(&words(unit)).contains(&bare(&rule)), "not verbatim: {rule}");
     }
-    let exchanges = |kind: &UnitKind<'_>| match kind {
-        UnitKind::Step { exchanges, .. } => exchanges.len(),
-        _ => 0,
-    };
-    let all: usize = transcript.units.iter().map(|unit| exchanges(&unit.kind)).sum();
-    assert_eq!(evidence.deeds.len(), all, "every exchange is a deed");
     evidence
 }
 
@@ -142,7 +128,7 @@ proptest! {
             {"role": "user", "content": last},
         ]}).to_string();
         let (transcript, _) = wire::parse(None, &body).unwrap();
-        let evidence = holds(&transcript, &mut Known::default());
+        holds(&transcript, &mut Known::default());
         // Tool text and replies give no rule: without the prompts there is none.
         let silent = json!({"model": "gpt-5", "messages": [
             {"role": "user", "content": "Look at it."},
@@ -151,8 +137,7 @@ proptest! {
         ]}).to_string();
         let (transcript, _) = wire::parse(None, &silent).unwrap();
         let without = holds(&transcript, &mut Known::default());
-        prop_assert!(without.rules.is_empty() && without.reversals.is_empty() && without.requests.len() == 1);
-        prop_assert!(evidence.requests.len() <= 2);
+        prop_assert_eq!(without.rules().count(), 0);
     }
 }
 

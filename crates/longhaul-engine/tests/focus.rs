@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is test code, in functions too")]
 
-use longhaul_engine::checkpoint::{Checkpoint, Closing, Section, Topic, Voice};
+use longhaul_engine::checkpoint::{Checkpoint, Section, Topic};
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::models::{self, Model};
 use longhaul_engine::plan::{self, Keep, Plan, Trigger, Wish};
 use longhaul_engine::policy::{Config, Policy};
+use longhaul_engine::texts::{Closing, Marker};
 use longhaul_engine::transcript::UnitKind;
 use longhaul_engine::{Dialect, Tokens, wire};
 use serde_json::{Value, json};
@@ -119,13 +120,11 @@ fn a_topic_gets_sixty_to_seventy_per_cent_of_a_compaction() {
         let policy = Policy::new(&Config::default(), &model).unwrap().0;
         let (checkpoint, text) = compacted(&case, &policy);
         let counter = Meter::of(&policy.model).counter;
-        let ways = [Closing::RequestFollows, Closing::RequestAbove]
-            .into_iter()
-            .flat_map(|closing| [Voice::User, Voice::Assistant].map(|voice| (closing, voice)));
-        let (closing, voice) =
-            ways.into_iter().find(|(closing, voice)| checkpoint.render(*closing, *voice) == text).unwrap();
+        let ways = [Closing::RequestFollows, Closing::RequestAbove];
+        let mut markers = ways.map(|closing| Marker { closing, memory: Vec::new() }).into_iter();
+        let marker = markers.find(|marker| checkpoint.render(marker) == text).unwrap();
         let topic_of = Topic::on(topic).unwrap();
-        let share = checkpoint.share_on(&topic_of, counter, closing, voice);
+        let share = checkpoint.share_on(&topic_of, counter, &marker);
         let shown = format!(
             "{steps} steps, one in {one_in}, in {window}, to {to_tokens:?}, on {topic}: {share:.3}\n{text}"
         );

@@ -3,12 +3,20 @@
 //! Only what is certain from the words counts. A path with a variable, a pattern or a substitution in it names no file, and a
 //! command that is not in the list touches none.
 
+use super::change::{Change, by_program, open_file_edit};
 use super::{Touch, Touched, patch};
+use crate::tools;
 
 /// What a script does to files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Script {
     pub(super) files: Vec<Touch>,
+    /// What it does to their lines, as far as it shows it.
+    pub(super) changes: Vec<Change>,
+    /// Whether it only looks: nothing that it runs changes or tries anything.
+    pub(super) looks: bool,
+    /// The commands that do more than look or write a file, as they would be typed by themselves.
+    pub(super) tries: String,
     /// The one file whose text the script prints, and which lines of it, where it prints nothing else.
     pub(super) shows: Option<(String, Option<(usize, usize)>)>,
 }
@@ -36,10 +44,16 @@ type Lines = Option<(usize, usize)>;
 
 /// Reads a script.
 pub(super) fn read(script: &str) -> Script {
+    // What is typed into the editor of some agents is no script.
+    if let Some((head, _)) = open_file_edit(script) {
+        return Script { tries: head.to_owned(), ..Script::default() };
+    }
     let mut directory = String::new();
     let mut found = Script::default();
     let mut shown = Vec::new();
     let commands = Lexer { rest: script, ..Lexer::default() }.commands();
+    found.looks = commands.iter().all(Command::looks);
+    found.tries = tries(&commands);
     let mut from_pipe = false;
     for command in &commands {
         let name = command.name();
@@ -48,7 +62,11 @@ pub(super) fn read(script: &str) -> Script {
             directory = joined(&directory, &folder);
             continue;
         }
-        for touch in command.touches() {
+        let touches = command.touches();
+        for change in command.changes(&touches) {
+            found.changes.push(Change { path: joined(&directory, &change.path), ..change });
+        }
+        for touch in touches {
             let path = joined(&directory, &touch.path);
             if !found.files.iter().any(|known| known.path == path && known.how == touch.how) {
                 found.files.push(Touch { path, ..touch });
@@ -71,6 +89,37 @@ pub(super) fn read(script: &str) -> Script {
         _ => None,
     };
     found
+}
+
+/// What a script does besides writing files and looking at things; all of it where it does nothing else.
+fn tries(commands: &[Command]) -> String {
+    // Of a program that is part of the command, what it begins with is seldom what it is about.
+    let telling = |text: &str| {
+        const OPENERS: [&str; 4] = ["import ", "from ", "sys.path", "#"];
+        let is_telling = |line: &&str| !OPENERS.iter().any(|opener| line.trim_start().starts_with(opener));
+        text.lines().filter(is_telling).collect::<Vec<_>>().join("\n").trim().to_owned()
+    };
+    let typed = |command: &Command| {
+        let document = Some(&command.document).filter(|document| !document.is_empty());
+        let words = command
+            .words
+            .iter()
+            .map(|word| if word.text.contains('\n') { telling(&word.text) } else { word.text.clone() });
+        words
+            .chain(document.map(|document| format!("<< {}", telling(document))))
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    // Where a command runs matters, unless it is a whole path: then it is most likely the project itself.
+    let goes_below = |c: &Command| {
+        c.name() == "cd" && c.operands().next().is_some_and(|to| !to.text.starts_with(['/', '~']))
+    };
+    let tried: Vec<&Command> =
+        commands.iter().filter(|c| c.writes.is_empty() && (!c.looks() || goes_below(c))).collect();
+    if tried.iter().all(|c| c.name() == "cd") {
+        return String::new();
+    }
+    tried.into_iter().map(typed).collect::<Vec<_>>().join("; ")
 }
 
 /// A path as seen from where the script started.
@@ -146,9 +195,9 @@ impl Command {
             ("git", [what, rest @ ..]) => match what.text.as_str() {
                 "checkout" => {
                     let after = self.arguments().iter().skip_while(|word| word.text != "--").skip(1);
-                    each(&after.collect::<Vec<_>>(), Touched::Edited)
+                    each(&after.collect::<Vec<_>>(), Touched::Restored)
                 }
-                "restore" => each(rest, Touched::Edited),
+                "restore" => each(rest, Touched::Restored),
                 "rm" => each(rest, Touched::Deleted),
                 "mv" => match rest {
                     [from, to] => moved(from, to, Touched::Deleted),
@@ -163,6 +212,81 @@ impl Command {
         };
         touches.extend(self.writes.iter().filter_map(|(word, how)| word.touch(*how)));
         touches
+    }
+
+    /// What it does to the lines of the files that it touches.
+    fn changes(&self, touches: &[Touch]) -> Vec<Change> {
+        let patched = match self.name() {
+            "apply_patch" | "applypatch" => {
+                patch::changes(self.operands().next().map_or(&self.document, |word| &word.text))
+            }
+            "patch" | "git" => patch::changes(&self.document),
+            _ => Vec::new(),
+        };
+        if !patched.is_empty() {
+            return patched;
+        }
+        if self.writes.is_empty() && self.name().starts_with("python") {
+            let inline = self.arguments().iter().skip_while(|word| word.text != "-c").nth(1);
+            return by_program(inline.map_or(&self.document, |word| &word.text));
+        }
+        let changed = touches.iter().filter(|touch| touch.how != Touched::Read);
+        changed.flat_map(|touch| self.change(touch)).collect()
+    }
+
+    fn change(&self, touch: &Touch) -> Vec<Change> {
+        let path = || touch.path.clone();
+        match (self.name(), touch.how) {
+            ("sed", Touched::Edited) => {
+                let replaced: Vec<(&str, &str)> = self
+                    .arguments()
+                    .iter()
+                    .filter_map(|word| substitution(&word.text))
+                    .filter(|(old, new)| old != new)
+                    .collect();
+                if replaced.is_empty() {
+                    let is_idle = self.arguments().iter().any(|word| substitution(&word.text).is_some());
+                    return if is_idle {
+                        Vec::new()
+                    } else {
+                        vec![Change { path: path(), ..Change::default() }]
+                    };
+                }
+                let plain = |text: &str| text.replace("\\.", ".").replace("\\/", "/");
+                replaced
+                    .iter()
+                    .map(|(old, new)| Change::edited(path(), &[&plain(old)], &[&plain(new)]))
+                    .collect()
+            }
+            (_, Touched::Created) if !self.document.is_empty() => {
+                vec![Change::created(path(), &self.document)]
+            }
+            (_, Touched::Edited) if !self.document.is_empty() => {
+                vec![Change::edited(path(), &[], &self.document.lines().collect::<Vec<_>>())]
+            }
+            ("echo" | "printf", how) => {
+                let words: Vec<&str> = self.operands().map(|word| word.text.as_str()).collect();
+                let how = Some(how).filter(|how| *how == Touched::Created);
+                vec![Change {
+                    how,
+                    ..Change::edited(path(), &[], &words.join(" ").lines().collect::<Vec<_>>())
+                }]
+            }
+            (_, Touched::Edited) => vec![Change { path: path(), ..Change::default() }],
+            ("cp" | "mv", Touched::Created) => {
+                let from = self.operands().next().map(|word| word.text.clone());
+                vec![Change { from, ..Change::whole(path(), Touched::Created) }]
+            }
+            (_, how) => vec![Change::whole(path(), how)],
+        }
+    }
+
+    /// Whether it changes nothing and tries nothing.
+    fn looks(&self) -> bool {
+        let first = self.operands().next().map_or("", |word| word.text.as_str());
+        let in_place =
+            self.arguments().iter().any(|word| word.text.starts_with("-i") || word.text == "--in-place");
+        self.writes.is_empty() && !(self.name() == "sed" && in_place) && tools::only_looks(self.name(), first)
     }
 
     /// The files that a command of this kind reads: its operands, without the script or number that comes first.
@@ -182,6 +306,8 @@ impl Command {
                     scripts = 0;
                 }
                 (_, option) if option.starts_with('-') && option.len() > 1 => {}
+                // `sed -i ''`: the ending of a copy that is not to be made.
+                ("sed", "") => {}
                 _ if scripts > 0 => scripts -= 1,
                 _ => files.push(word),
             }
@@ -214,10 +340,25 @@ impl Command {
 
 impl Word {
     fn touch(&self, how: Touched) -> Option<Touch> {
-        let nowhere =
-            self.expands || self.text.is_empty() || self.text.starts_with("/dev/") || self.text == "-";
+        let is_no_path =
+            |text: &str| text.contains(['\n', '"', '|', ';', '<', '>', '$']) || substitution(text).is_some();
+        let nowhere = self.expands
+            || self.text.is_empty()
+            || self.text.starts_with("/dev/")
+            || self.text == "-"
+            || is_no_path(&self.text);
         (!nowhere).then(|| Touch { path: self.text.strip_prefix("./").unwrap_or(&self.text).to_owned(), how })
     }
+}
+
+/// The two sides of `s/old/new/g`, whatever sign is between them.
+fn substitution(script: &str) -> Option<(&str, &str)> {
+    let script = script.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ',' | '$' | ' '));
+    let rest = script.strip_prefix('s')?;
+    let sign = rest.chars().next().filter(|sign| matches!(sign, '/' | '|' | '#' | ',' | '@' | '!'))?;
+    let (old, rest) = rest[1..].split_once(sign)?;
+    let (new, flags) = rest.split_once(sign)?;
+    flags.chars().all(|c| c.is_ascii_alphanumeric() || c.is_whitespace() || c == ';').then_some((old, new))
 }
 
 /// A file that got another name; into a folder it keeps its own.

@@ -40,9 +40,9 @@ fn scripts_name_their_files() {
         ("cat <<EOF | tee a.py\nx > y\nEOF\nrm c", &["Created a.py", "Deleted c"]),
         ("mv a b", &["Deleted a", "Created b"]),
         ("cp src/a lib/", &["Read src/a", "Created lib/a"]),
-        ("git checkout -- src/a.rs", &["Edited src/a.rs"]),
+        ("git checkout -- src/a.rs", &["Restored src/a.rs"]),
         ("git checkout main", &[]),
-        ("git restore a", &["Edited a"]),
+        ("git restore a", &["Restored a"]),
         ("rm -f 'a b' c", &["Deleted a b", "Deleted c"]),
         ("sudo FOO=1 rm c # rm d", &["Deleted c"]),
         (
@@ -137,7 +137,7 @@ fn a_long_run_is_judged_by_its_end_and_all_its_test_summaries_count() {
 }
 
 #[test]
-fn a_call_that_is_only_words_has_no_target_but_an_outcome() {
+fn a_call_that_is_only_words_has_a_target_and_an_outcome() {
     let body = json!({"messages": [
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": "I look.\nAction: bash[ls]"},
@@ -148,7 +148,7 @@ fn a_call_that_is_only_words_has_no_target_but_an_outcome() {
     let (transcript, _) = wire::parse(Some(Dialect::Chat), &body).unwrap();
     let actions = Actions::of(&transcript);
     let (_, _, action) = actions.all().next().unwrap();
-    assert_eq!((action.verb, action.target.as_deref(), action.exit), (Verb::Run, None, Some(127)));
+    assert_eq!((action.verb, action.target.as_deref(), action.exit), (Verb::Run, Some("ls"), Some(127)));
     assert_eq!(action.outcome, Outcome::Failed);
 }
 

@@ -230,7 +230,9 @@ impl<'v> Collector<'v> {
         let id = item["call_id"].as_str().unwrap_or_default();
         match item_kind(item) {
             "message" => self.content(speaker(item), &item["content"]),
-            "reasoning" | "compaction" => self.whole(Speaker::Assistant, Kind::Thinking, item, self.at),
+            "reasoning" => self.whole(Speaker::Assistant, Kind::Thinking, item, self.at),
+            // It stands for what was before it, and belongs to no step.
+            "compaction" => self.whole(Speaker::Assistant, Kind::Other, item, self.at),
             _ if is_call(item) => {
                 let payload = ["arguments", "input", "action"].iter().map(|field| &item[*field]);
                 let payload = payload.into_iter().find(|value| !value.is_null()).unwrap_or(&Value::Null);

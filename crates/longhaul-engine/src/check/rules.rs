@@ -152,7 +152,7 @@ rules! {
     V6 Error Dialect "a rewrite leaves cache marks that A27 to A30 accept"
     V8 Error Dialect "thinking, encrypted reasoning and signatures are kept byte for byte or dropped"
     V9 Error Dialect "the summary is one message that the target accepts where it stands"
-    V10 Error Dialect "steps are kept or removed whole, and an open last step is kept verbatim"
+    V10 Error Dialect "steps are kept or removed whole, and an open last step is kept, its results shortened at most"
 }
 
 /// The numbers that are not checked here, each with the reason.

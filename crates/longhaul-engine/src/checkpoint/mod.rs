@@ -1,38 +1,33 @@
-//! What stands in place of the units that a compaction folded: a handover in thirteen sections.
+//! What stands in place of the units that a compaction folded: a handover.
 //!
 //! ```text
-//! evidence, the checkpoint before, quotes ──gather──▶ pieces ──fill──▶ Checkpoint ──render──▶ Markdown
-//!                                                                         ▲──────parse───────────┘
+//! evidence, the checkpoint before ──candidates──▶ forms, short to long ──fill──▶ Checkpoint ──render──▶ Markdown
+//!                                                                                  ▲──────parse──────────┘
 //! ```
 //!
-//! What must hold: `parse(render(x)) == x` whatever text is inside; the rendering is never over the budget; what goes in has
-//! passed a [`Redactor`](crate::redact::Redactor); nothing is said that the evidence does not say. Structure is told by the first
+//! The user's and the agent's own words are the best summary there is: they are quoted in order of time, with what was changed
+//! and how each thing ended, and nothing is claimed beyond them. What must hold: `parse(render(x)) == x` whatever text is inside;
+//! the rendering is never over the budget; what goes in has passed a [`Redactor`](crate::redact::Redactor). Structure is told by the first
 //! characters of a line (`## `, `### `, `- `, `1. `), and content never begins a line with them: list items are indented, and a
 //! quoted line that looks like structure gets a backslash.
+//!
+//! It may use `evidence`, `texts` and what is below them.
 
-mod actions;
-mod audit;
-mod clip;
-mod files;
+mod candidates;
 mod fill;
-mod gather;
-mod marker;
+mod net;
 mod parse;
-mod quotes;
+mod pieces;
 mod render;
-mod targets;
-mod tasks;
-#[cfg(test)]
-mod tests;
 mod topic;
+mod write;
 
-pub(crate) use audit::Sought;
-pub use audit::{Audit, Cited, audit};
-pub use fill::Draft;
-pub(crate) use fill::Sections;
 pub use topic::Topic;
+pub(crate) use write::write;
+pub use write::{Draft, Written};
 
 use crate::redact::Redacted;
+use crate::texts::{Entry, Marker};
 use crate::tokens::{Counter, Tokens};
 
 /// A handover: what was asked, what was done, how things stand.
@@ -41,7 +36,6 @@ pub struct Checkpoint {
     lists: [Vec<Redacted>; Section::ALL.len()],
     completed: Vec<Completed>,
     quoted: Vec<Quoted>,
-    empty: EmptySections,
 }
 
 /// The sections, in the order in which they stand.
@@ -49,13 +43,13 @@ pub struct Checkpoint {
 pub enum Section {
     /// What the user asked for and is not done, in the user's words.
     ActiveTask,
-    /// What it is all for: the first request.
+    /// What people said, in order.
     Goal,
     /// Standing rules of the user, word for word.
     Constraints,
-    /// What was done, numbered.
+    /// What was done and concluded, numbered, in order.
     CompletedActions,
-    /// Directory, branch, tests, processes, environment.
+    /// Tests, and whether something was edited since.
     ActiveState,
     /// What was under way.
     InProgress,
@@ -69,7 +63,7 @@ pub enum Section {
     PendingUserAsks,
     /// Files with what was done to each.
     RelevantFiles,
-    /// What was announced and not seen done.
+    /// The open tasks of the agent's own list.
     RemainingWork,
     /// Lines worth having word for word, by where they came from.
     CriticalContext,
@@ -114,13 +108,13 @@ impl Section {
     }
 }
 
-/// One or several actions, under the number of the last of them: numbers go on from checkpoint to checkpoint.
+/// Something that was done or concluded; numbers go on from checkpoint to checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completed {
     /// The number.
     pub number: u32,
-    /// `ACTION target — outcome [tool: name]`.
-    pub text: Redacted,
+    /// What it was.
+    pub entry: Entry,
 }
 
 /// Lines of one source, word for word.
@@ -130,48 +124,6 @@ pub struct Quoted {
     source: Redacted,
     /// The lines; none of them has a line end in it.
     lines: Vec<Redacted>,
-}
-
-/// What is written where a section has nothing in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum EmptySections {
-    /// Its heading and `None.`
-    #[default]
-    Said,
-    /// Nothing: every token counts.
-    LeftOut,
-}
-
-/// Where the request is that the agent works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closing {
-    /// In the newest user message, below the checkpoint.
-    RequestFollows,
-    /// In a user message above the checkpoint.
-    RequestAbove,
-}
-
-/// Whose words the checkpoint stands as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Voice {
-    /// The user's: an end mark tells it from the message below.
-    User,
-    /// The assistant's.
-    Assistant,
-}
-
-/// Lines of a source worth quoting under Critical Context, picked elsewhere by the values they carry.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Quote {
-    /// The unit it is from.
-    pub unit: usize,
-    /// What it is from: `read src/a.rs`.
-    pub source: String,
-    /// The lines, in their order. They are redacted here, but a line out of the middle of a private key shows nothing by which it
-    /// could be told: pick from text that was redacted as a whole.
-    pub lines: Vec<String>,
-    /// Value per token, on the scale on which an open request is 100, a file that was edited 10, a line of an old listing 0.1.
-    pub weight: f64,
 }
 
 impl Checkpoint {
@@ -205,22 +157,14 @@ impl Checkpoint {
 
     /// The text of a checkpoint that says nothing: what any costs at least.
     #[must_use]
-    pub fn least(closing: Closing, voice: Voice) -> String {
-        Self { empty: EmptySections::LeftOut, ..Self::default() }.render(closing, voice)
+    pub fn least(marker: &Marker) -> String {
+        Self::default().render(marker)
     }
 
     /// The tokens of its rendering.
     #[must_use]
-    pub fn tokens(&self, counter: Counter, closing: Closing, voice: Voice) -> Tokens {
-        counter.count(&self.render(closing, voice))
-    }
-
-    /// Where every section has something, there is nothing to leave out: one value for one text.
-    fn settle(mut self) -> Self {
-        if !Section::ALL.into_iter().any(|section| self.is_empty(section)) {
-            self.empty = EmptySections::Said;
-        }
-        self
+    pub fn tokens(&self, counter: Counter, marker: &Marker) -> Tokens {
+        counter.count(&self.render(marker))
     }
 
     fn push(&mut self, section: Section, text: Redacted) {
@@ -229,6 +173,11 @@ impl Checkpoint {
 }
 
 impl Quoted {
+    /// Lines of a source; nothing without lines.
+    pub(crate) fn of(source: Redacted, lines: Vec<Redacted>) -> Option<Self> {
+        (!lines.is_empty()).then_some(Self { source, lines })
+    }
+
     /// Where the lines came from.
     #[must_use]
     pub fn source(&self) -> &str {

@@ -3,11 +3,10 @@
 //! What [`render`](super::render) writes comes back as the same value. What a person or a model wrote in its place is read as
 //! far as it follows the form: a line that is no item becomes one, and a section that is not known belongs to the one before.
 
-use super::marker::{END_OPENING, marker};
 use super::render::{HEADING, INDENT, ITEM, NONE, SOURCE};
-use super::{Checkpoint, Closing, Completed, EmptySections, Quoted, Section};
+use super::{Checkpoint, Completed, Quoted, Section};
 use crate::redact::Redacted;
-use crate::transcript::CHECKPOINT_OPENING;
+use crate::texts::{CHECKPOINT_OPENING, END_OPENING};
 
 impl Checkpoint {
     /// The checkpoint that this text is a rendering of; none if it is the text of something else.
@@ -16,8 +15,8 @@ impl Checkpoint {
         if !text.starts_with(CHECKPOINT_OPENING) {
             return None;
         }
-        let mut checkpoint = Self { empty: EmptySections::LeftOut, ..Self::default() };
-        let mut named = 0;
+        let mut checkpoint = Self::default();
+        let (mut named, mut ended) = (0, false);
         let mut section = None;
         let mut lines: Vec<&str> = Vec::new();
         for line in text.split('\n') {
@@ -32,21 +31,14 @@ impl Checkpoint {
             lines.pop_if(|line| line.is_empty());
             checkpoint.read_section(section, &std::mem::take(&mut lines));
             if ends {
-                section = None;
+                (section, ended) = (None, true);
                 break;
             }
             section = next;
             named += 1;
         }
         checkpoint.read_section(section, &lines);
-        if named == Section::ALL.len() {
-            checkpoint.empty = EmptySections::Said;
-        }
-        let is_bare = || {
-            let first = text.split('\n').next();
-            [Closing::RequestFollows, Closing::RequestAbove].iter().any(|c| first == Some(&marker(*c)))
-        };
-        (named > 0 || is_bare()).then_some(checkpoint)
+        (named > 0 || ended).then_some(checkpoint)
     }
 
     fn read_section(&mut self, section: Option<Section>, lines: &[&str]) {
@@ -63,8 +55,8 @@ impl Checkpoint {
                 }
                 (number, text) => {
                     let next = self.completed.last().map_or(1, |last| last.number.saturating_add(1));
-                    let (number, text) = (number.unwrap_or(next), Redacted::from_store(text));
-                    self.completed.push(Completed { number, text });
+                    let Ok(entry) = text.parse();
+                    self.completed.push(Completed { number: number.unwrap_or(next), entry });
                 }
             }
         }

@@ -1,8 +1,7 @@
 //! A checkpoint as Markdown.
 
-use super::marker::{END_OPENING, end_mark, marker};
-use super::{Checkpoint, Closing, EmptySections, Section, Voice};
-use crate::transcript::CHECKPOINT_OPENING;
+use super::{Checkpoint, Section};
+use crate::texts::{CHECKPOINT_OPENING, END_OPENING, Marker};
 
 /// Before a section.
 pub(super) const HEADING: &str = "## ";
@@ -12,43 +11,32 @@ pub(super) const SOURCE: &str = "### ";
 pub(super) const ITEM: &str = "- ";
 /// Before each further line of an item.
 pub(super) const INDENT: &str = "  ";
-/// In a section without anything.
+/// In a section without anything, as a model may write it.
 pub(super) const NONE: &str = "None.";
 
 impl Checkpoint {
-    /// The Markdown, with the marker in front and, for a user's voice, the end mark behind.
+    /// The Markdown, with the marker in front and the end mark behind. A section without anything is left out.
     #[must_use]
-    pub fn render(&self, closing: Closing, voice: Voice) -> String {
-        let mut text = marker(closing);
+    pub fn render(&self, marker: &Marker) -> String {
+        let mut text = marker.to_string();
         text.push('\n');
-        for section in Section::ALL {
-            if self.is_empty(section) && self.empty == EmptySections::LeftOut {
-                continue;
-            }
+        for section in Section::ALL.into_iter().filter(|section| !self.is_empty(*section)) {
             text.push('\n');
             text.push_str(&heading(section));
             self.render_section(section, &mut text);
         }
-        if let Some(end) = end_mark(closing, voice) {
-            text.push('\n');
-            text.push_str(&end);
-        } else {
-            text.pop();
-        }
+        text.push('\n');
+        text.push_str(&marker.end());
         text
     }
 
     fn render_section(&self, section: Section, text: &mut String) {
-        if self.is_empty(section) {
-            text.push_str(NONE);
-            text.push('\n');
-        }
         for item in self.list(section) {
             push_item(ITEM, item.as_str(), text);
         }
         if section == Section::CompletedActions {
             for action in &self.completed {
-                push_item(&format!("{}. ", action.number), action.text.as_str(), text);
+                push_item(&format!("{}. ", action.number), &action.entry.to_string(), text);
             }
         }
         if section == Section::CriticalContext {

@@ -3,7 +3,8 @@
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::render::{ITEM, push_item, push_quoted, push_source};
-use super::{Checkpoint, Closing, Section, Voice};
+use super::{Checkpoint, Section};
+use crate::texts::Marker;
 use crate::tokens::Counter;
 
 /// Words that say nothing about a topic.
@@ -66,15 +67,18 @@ impl Checkpoint {
     /// Which share of the rendering's tokens is on a topic: items with one of its words, quoted lines that have one or whose
     /// source has. The marker, the headings and all other items are not.
     #[must_use]
-    pub fn share_on(&self, topic: &Topic, counter: Counter, closing: Closing, voice: Voice) -> f64 {
+    pub fn share_on(&self, topic: &Topic, counter: Counter, marker: &Marker) -> f64 {
         let mut on_topic = String::new();
         for section in Section::ALL {
             for item in self.list(section).iter().filter(|item| topic.is_in(item.as_str())) {
                 push_item(ITEM, item.as_str(), &mut on_topic);
             }
         }
-        for action in self.completed.iter().filter(|action| topic.is_in(action.text.as_str())) {
-            push_item(&format!("{}. ", action.number), action.text.as_str(), &mut on_topic);
+        for action in &self.completed {
+            let text = action.entry.to_string();
+            if topic.is_in(&text) {
+                push_item(&format!("{}. ", action.number), &text, &mut on_topic);
+            }
         }
         for quoted in &self.quoted {
             let source = topic.is_in(quoted.source());
@@ -86,7 +90,7 @@ impl Checkpoint {
                 .filter(|line| source || topic.is_in(line))
                 .for_each(|line| push_quoted(line, &mut on_topic));
         }
-        let all = self.tokens(counter, closing, voice).number();
+        let all = self.tokens(counter, marker).number();
         counter.count(&on_topic).number() as f64 / all.max(1) as f64
     }
 }

@@ -6,10 +6,11 @@ use super::kinds::search;
 use super::outcome::{Ended, Outcome};
 use super::page::Page;
 use super::{Digest, Source};
+use crate::clip::on_one_line;
 use crate::facts::FactKind;
 use crate::lines::clip;
 use crate::passes::is_cut;
-use crate::tools::{Call, Family, on_one_line};
+use crate::tools::{Call, Family};
 use std::cell::OnceCell;
 use std::fmt::Write as _;
 
@@ -111,8 +112,12 @@ impl Results {
 
 fn said(page: &Page<'_>, kind: &dyn Fn() -> Kind, ended: Ended) -> String {
     let call = page.call;
+    let tests = ended.tests.map(|tests| match tests.failed {
+        0 => format!("{} passed", number(tests.passed)),
+        failed => format!("{} passed, {} failed", number(tests.passed), number(failed)),
+    });
     let results = Results {
-        outcome: ended.words(),
+        outcome: ended.words().into_iter().chain(tests).collect(),
         lines: counted(page.facts.lines, "line"),
         chars: format!("{} chars", number(page.source.chars().count())),
     };

@@ -1,95 +1,109 @@
-//! What an exchange shows: its action, what went wrong in its own words, and what it tells about where the work stands.
+//! What an exchange shows: its action, the lines that decided how it ended, and what it did to the lines of files.
 
 use std::sync::Arc;
 
-use memchr::memmem;
+use crate::action::{self, Action, Change, Outcome, Touched, Verb};
+use crate::tools::Call;
+use crate::transcript::{BlockKind, Exchange};
 
-use crate::action::{Action, Outcome, Verb};
-use crate::facts::{FactKind, Facts};
-use crate::lines::clip;
-use crate::transcript::{Block, BlockKind, Exchange};
-
-use super::names::{self, is_unspaced};
-use super::phrases::TABLE;
-use super::state::{self, Sign};
 use super::todo::{self, Item};
+use super::verdict::verdict;
+use super::words::TABLE;
 
-/// Error lines that are quoted, and how much of each.
-const MOST_LINES: usize = 6;
-const LINE_WIDTH: usize = 300;
-
-/// Where no line says that it is an error, the last ones may.
-const LAST_LINES: usize = 6;
-
-/// How much of a result says that nothing was done.
-const REFUSAL: usize = 200;
-
-/// How much of a call says what it names.
-const CALL_GLANCE: usize = 2_000;
+/// How much of a command is kept; less of it is shown.
+const COMMAND: usize = 2_000;
+/// How much of a result says that nothing was done, and shows which file is open.
+const OPENING: usize = 600;
 
 /// An exchange, read.
 #[derive(Debug)]
 pub(crate) struct Did {
-    pub(super) action: Arc<Action>,
-    /// What went wrong: lines of the result, as they stand there.
-    pub(super) errors: Vec<String>,
-    /// Whether the tool says first of all that it did not do it.
-    pub(super) is_refused: bool,
-    /// What those lines name.
-    pub(super) error_names: Vec<u64>,
-    pub(super) signs: Vec<Sign>,
+    pub(crate) action: Arc<Action>,
+    /// What was asked for: the command, the path, the query, the arguments.
+    pub(crate) asked: String,
+    /// What tells the command from others, whatever folder it goes to first and however its output is cut.
+    pub(crate) same: String,
+    /// The lines of the result that decided how it ended.
+    pub(crate) verdict: Vec<String>,
+    /// What it did to files, if it did it.
+    pub(crate) changes: Vec<Change>,
+    /// Whether it edits files and does nothing else,
+    pub(crate) is_edit: bool,
+    /// and whether the tool says that it did not do it.
+    pub(crate) is_refused: bool,
+    /// A question that it put to the user, and the answer in its result.
+    pub(crate) question: Option<(String, Option<String>)>,
+    /// Whether the work is handed in by it.
+    pub(crate) finishes: bool,
     pub(super) todo: Vec<Item>,
-    pub(super) names: Vec<u64>,
-    pub(super) ending: Ending,
-}
-
-/// What a call does to the turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// The turn goes on.
-    None,
-    /// The work is reported as finished.
-    Finishes,
-    /// The user is asked.
-    Asks(String),
 }
 
 impl Did {
-    pub(super) fn of(exchange: &Exchange<'_>) -> Self {
-        let action = Action::of(exchange);
-        let call = exchange.call.as_ref().map(|call| call.opening(CALL_GLANCE)).unwrap_or_default();
-        // The text of a file may speak of errors without being one.
-        let is_text =
-            action.shows.is_some() && action.exit.unwrap_or(0) == 0 && exchange.failed != Some(true);
-        let failed = action.outcome == Outcome::Failed && !(is_text && action.verb == Verb::Run);
-        let errors = if failed { errors(exchange) } else { Vec::new() };
-        let arguments = || exchange.call.as_ref().map(Block::text).unwrap_or_default();
-        let todo = if action.verb == Verb::Note { todo::items(&arguments()) } else { Vec::new() };
+    pub(super) fn of(exchange: &Exchange<'_>, arguments: Option<&str>) -> Self {
+        let action = Action::with(exchange, arguments);
+        let call = Call::of(Some(&*exchange.tool).filter(|tool| !tool.is_empty()), arguments);
+        let result = exchange.results.iter().find(|block| block.kind == BlockKind::Text);
+        let opening = result.map(|block| block.opening(OPENING)).unwrap_or_default();
+        let ending = result.map(|block| block.ending(OPENING)).unwrap_or_default();
+        let command = call.command().filter(|_| action.verb == Verb::Run);
+        let asked = command.clone().or_else(|| action.target.clone()).unwrap_or_default();
+        let mut changes = action::changes(&call, arguments.unwrap_or_default());
+        let into_open_file = command.as_deref().and_then(|command| action::into_open_file(command, &opening));
+        let is_edit = into_open_file.is_some() || matches!(action.verb, Verb::Edit | Verb::Write);
+        changes.extend(into_open_file);
+        changes.retain(|change| !change.path.is_empty());
+        let is_refused = is_edit && is_refused(&action, &opening, &ending, exchange);
+        let name = action.tool.rsplit("__").next().unwrap_or(&action.tool).to_lowercase();
+        let asks = TABLE.asking_tools.contains(&name);
+        let answer = result.filter(|_| asks).map(|block| block.text().into_owned());
+        let tried = action.tries.as_deref().filter(|tries| !tries.is_empty()).unwrap_or(&asked);
+        let (same, asked) = (same_command(tried), if action.verb == Verb::Run { tried } else { &asked });
         Self {
-            is_refused: is_refused(exchange, &action),
-            signs: state::signs(exchange, &action),
-            ending: ending(&action, exchange),
-            names: names::names(&call),
-            error_names: names::names(&errors.join("\n")),
+            is_refused,
+            is_edit,
+            verdict: verdict(exchange, &action, is_refused),
+            question: asks.then(|| (question(&call), answer)),
+            finishes: TABLE.finishing_tools.contains(&name)
+                || TABLE.finishing_tools.iter().any(|tool| asked.trim() == tool),
+            todo: if action.verb == Verb::Note {
+                todo::items(arguments.unwrap_or_default())
+            } else {
+                Vec::new()
+            },
+            same: same[..same.floor_char_boundary(COMMAND)].to_owned(),
+            asked: asked[..asked.floor_char_boundary(COMMAND)].to_owned(),
+            changes,
             action: Arc::new(action),
-            errors,
-            todo,
         }
+    }
+
+    /// The files that it changed. A script that fails at its end may have written before; a tool for files that fails has not.
+    pub(crate) fn changed(&self) -> &[Change] {
+        if self.is_refused || self.action.outcome == Outcome::Unanswered { &[] } else { &self.changes }
     }
 
     /// The bytes that it takes.
     pub(super) fn size(&self) -> usize {
+        let lines = |change: &Change| {
+            change.out.telling.iter().chain(&change.into.telling).map(|(_, line)| line.len()).sum::<usize>()
+        };
+        let changes: usize = self.changes.iter().map(|change| change.path.len() + lines(change) + 96).sum();
         let files: usize = self.action.files.iter().map(|touch| touch.path.len() + 32).sum();
-        let target = self.action.target.as_ref().map_or(0, String::len);
-        let lines: usize = self.errors.iter().map(String::len).sum();
+        let verdict: usize = self.verdict.iter().map(String::len).sum();
         let todo: usize = self.todo.iter().map(|item| item.text.len()).sum();
-        200 + files + target + lines + todo + self.names.len() * 8
+        300 + files + changes + verdict + todo + self.asked.len() + self.same.len()
+    }
+
+    /// The paths that it only read.
+    pub(crate) fn read(&self) -> impl Iterator<Item = &str> {
+        let read = self.action.files.iter().filter(|touch| touch.how == Touched::Read);
+        read.map(|touch| touch.path.as_str()).filter(|_| self.action.outcome != Outcome::Failed)
     }
 }
 
 /// A tool that changed a file and then shows that the tests fail did change it; one that could not says so at once.
-fn is_refused(exchange: &Exchange<'_>, action: &Action) -> bool {
-    const WORDS: [&str; 12] = [
+fn is_refused(action: &Action, opening: &str, ending: &str, exchange: &Exchange<'_>) -> bool {
+    const WORDS: [&str; 13] = [
         "error",
         "fail",
         "could not",
@@ -102,91 +116,51 @@ fn is_refused(exchange: &Exchange<'_>, action: &Action) -> bool {
         "denied",
         "no changes",
         "no match",
+        "no replacement",
     ];
-    let first = exchange.results.iter().find(|block| block.kind == BlockKind::Text);
-    let opening =
-        || first.map(|block| clip(&block.opening(REFUSAL), REFUSAL).to_lowercase()).unwrap_or_default();
-    let says_so =
-        || opening().lines().next().is_some_and(|line| WORDS.iter().any(|word| line.contains(word)));
-    action.outcome == Outcome::Failed && (exchange.failed == Some(true) || says_so())
-}
-
-fn ending(action: &Action, exchange: &Exchange<'_>) -> Ending {
-    let name = action.tool.rsplit("__").next().unwrap_or(&action.tool).to_lowercase();
-    let is_one_of = |names: &[String]| names.contains(&name);
-    if is_one_of(&TABLE.asking_tools) {
-        let arguments = exchange.call.as_ref().map(|call| call.opening(CALL_GLANCE)).unwrap_or_default();
-        return Ending::Asks(question(&arguments));
-    }
-    let target = action.target.as_deref().unwrap_or_default();
-    let finishes = TABLE.finishing_commands.iter().any(|command| target.contains(command.as_str()));
-    if is_one_of(&TABLE.finishing_tools) || finishes { Ending::Finishes } else { Ending::None }
+    const SURELY: [&str; 7] = [
+        "no changes were made",
+        "no replacement was performed",
+        "did not appear verbatim",
+        "not been applied",
+        "to replace not found",
+        "cannot overwrite",
+        "your proposed edit has introduced",
+    ];
+    let opening = opening.to_lowercase();
+    let first = opening.lines().take(2).collect::<Vec<_>>().join(" ");
+    let says_so = || WORDS.iter().any(|word| first.contains(word));
+    let ending = ending.to_lowercase();
+    let surely = SURELY.iter().any(|words| opening.contains(words) || ending.contains(words));
+    let failed = action.outcome == Outcome::Failed && (exchange.failed == Some(true) || says_so());
+    surely || failed
 }
 
 /// The question in the arguments of a tool that asks.
-fn question(arguments: &str) -> String {
-    let value: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
-    let at = |value: &serde_json::Value| {
-        ["question", "prompt", "message", "text"]
-            .iter()
-            .find_map(|key| value[*key].as_str().map(str::to_owned))
-    };
-    at(&value).or_else(|| at(&value["questions"][0])).unwrap_or_default()
-}
-
-/// The lines of a failed exchange's results that say what went wrong; none where nothing does, as when a search finds nothing.
-fn errors(exchange: &Exchange<'_>) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut push = |line: &str| {
-        let line = clip(line.trim(), LINE_WIDTH);
-        if lines.len() < MOST_LINES && !lines.iter().any(|other| other == line) {
-            lines.push(line.to_owned());
-        }
-    };
-    for block in exchange.results.iter().filter(|block| block.kind == BlockKind::Text) {
-        let text = block.text();
-        let facts = Facts::of(&text);
-        let specific =
-            || facts.of_kind(FactKind::Error).filter(|fact| fact.is_specific() && !is_opening(&fact.text));
-        specific().chain(facts.of_kind(FactKind::Failing)).for_each(|fact| push(&fact.text));
-        if specific().next().is_none() {
-            let is_status = |line: &str| {
-                ["exit code", "exited with", "exit status"].iter().any(|status| line.contains(status))
-            };
-            let says =
-                |line: &&str| !line.starts_with(['<', '(', '[']) && is_telling(line) && !is_status(line);
-            let last: Vec<&str> =
-                text.lines().rev().take(LAST_LINES).map(str::trim).filter(says).take(2).collect();
-            last.into_iter().rev().for_each(&mut push);
-        }
-    }
-    lines
-}
-
-/// Whether a line has enough in it to tell something: three words, or as much in a script that puts no spaces between them.
-fn is_telling(line: &str) -> bool {
-    const LETTERS: usize = 4;
-    line.split_whitespace().nth(2).is_some()
-        || line.chars().filter(|c| is_unspaced(*c)).nth(LETTERS).is_some()
-}
-
-/// What opens a stack trace or a list says nothing of what is below.
-fn is_opening(line: &str) -> bool {
-    let line = line.trim();
-    let is_heading = line.ends_with(':') && line.split_whitespace().nth(2).is_none();
-    is_heading || line.starts_with("Traceback (most recent call last)")
+fn question(call: &Call) -> String {
+    call.argument(&["question", "prompt", "message", "text", "questions"]).unwrap_or_default()
 }
 
 /// A command without what does not matter to what it does: the folder it goes to first, what its output is cut to.
-pub(super) fn same_command(command: &str) -> &str {
+fn same_command(command: &str) -> &str {
     let mut command = command.trim();
     while command.starts_with("cd ") {
         let Some((_, rest)) = command.split_once("&&").or_else(|| command.split_once(';')) else { break };
         command = rest.trim_start();
     }
-    let end = memmem::find(command.as_bytes(), b" 2>&1")
-        .into_iter()
-        .chain(memmem::find(command.as_bytes(), b" | tail"));
-    let end = end.chain(memmem::find(command.as_bytes(), b" | head")).min().unwrap_or(command.len());
+    let ends = [" 2>&1", "; tail", "; head", " | tail", " | head", " > /dev/null"];
+    let end = ends.iter().filter_map(|end| command.find(end)).min().unwrap_or(command.len());
     command[..end].trim_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_command_is_known_in_another_folder_and_with_its_output_cut() {
+        for command in ["cd /a && npm test", "npm test 2>&1 | tail -5", "npm test"] {
+            assert_eq!(same_command(command), "npm test");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::lines::{Breaks, Line, Lines};
 
-use super::phrases::TABLE;
+use super::words::TABLE;
 
 /// A line that does not end a sentence and is at least this long was broken by an editor, not by its writer.
 const WRAPPED: usize = 60;
@@ -44,12 +44,12 @@ impl<'a> Sentence<'a> {
     pub(super) fn leads(self) -> bool {
         self.text.trim_end_matches(['*', '_', ' ']).ends_with([':', '：'])
     }
+}
 
-    /// Whether it asks something.
-    pub(super) fn is_question(self) -> bool {
-        let text = self.text.trim_end_matches(['"', '\'', ')', '*', '_', '”', '」', '»', ' ']);
-        ["?", "？", "か。", "吗。", "呢。", "؟"].iter().any(|end| text.ends_with(end))
-    }
+/// Whether a text asks something.
+pub(super) fn is_question(text: &str) -> bool {
+    let text = text.trim_end_matches(['"', '\'', ')', '*', '_', '”', '」', '»', ' ', '\n']);
+    ["?", "？", "か。", "吗。", "呢。", "؟"].iter().any(|end| text.ends_with(end))
 }
 
 /// The sentences that the writer of a text means, in order.
@@ -174,7 +174,7 @@ impl<'a> Sections<'a> {
         let rest = line.text.strip_prefix('<')?;
         let name = &rest[..rest.bytes().take_while(|byte| is_name(*byte)).count()];
         let opens = !name.is_empty() && rest[name.len()..].starts_with(['>', ' ', '\t', '\n']);
-        if !opens || TABLE.own_words.iter().any(|tag| tag == name) {
+        if !opens || TABLE.own_tags.iter().any(|tag| tag == name) {
             return None;
         }
         let ends = self.closers.get(name)?;

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
+use crate::action;
 use crate::known::{ContentKey, Known};
-use crate::transcript::{Block, BlockKind, Exchange, Speaker, UnitKind};
+use crate::transcript::{Block, BlockKind, Exchange, Form, Speaker, TextSpan, UnitKind};
+use crate::wire;
 
 use super::exchange::Did;
 use super::prompt::Spoken;
 use super::reply::Told;
-use super::state;
 
 /// What is known of one block or exchange by its content alone.
 #[derive(Debug)]
@@ -16,18 +19,15 @@ pub(crate) enum Reading {
     Spoken(Spoken),
     Told(Told),
     Did(Did),
-    /// A note of the program around the model.
-    Note(Option<state::Sign>),
 }
 
 impl Reading {
     /// The bytes that it takes, about.
     pub(crate) fn size(&self) -> usize {
         match self {
-            Self::Spoken(spoken) => spoken.size(),
+            Self::Spoken(spoken) => spoken.text.len() + 64,
             Self::Told(told) => told.size(),
             Self::Did(did) => did.size(),
-            Self::Note(_) => 64,
         }
     }
 }
@@ -37,97 +37,84 @@ impl Reading {
 pub(crate) enum Reader {
     Prompt,
     Reply,
+    /// A reply that ends in a call in words.
+    Calling,
     Exchange,
-    Note,
 }
 
-impl Reading {
-    pub(super) fn spoken(&self) -> Option<&Spoken> {
-        match self {
-            Self::Spoken(spoken) => Some(spoken),
-            _ => None,
-        }
-    }
-
-    pub(super) fn told(&self) -> Option<&Told> {
-        match self {
-            Self::Told(told) => Some(told),
-            _ => None,
-        }
-    }
-
-    pub(super) fn did(&self) -> Option<&Did> {
-        match self {
-            Self::Did(did) => Some(did),
-            _ => None,
-        }
-    }
-
-    pub(super) fn names(&self) -> &[u64] {
-        match self {
-            Self::Spoken(spoken) => &spoken.names,
-            Self::Told(told) => &told.names,
-            Self::Did(did) => &did.names,
-            Self::Note(_) => &[],
-        }
-    }
-}
-
-/// How much of a note is looked at.
-const NOTE_GLANCE: usize = 4_000;
-
-/// What the blocks and exchanges of a unit say.
-pub(super) type Readings = Vec<Arc<Reading>>;
-
-pub(super) fn of_unit(known: &mut Known, kind: &UnitKind<'_>) -> Readings {
+/// What the blocks and exchanges of a unit say, in order; each with its place among the unit's blocks.
+pub(super) fn of_unit(known: &mut Known, kind: &UnitKind<'_>) -> Vec<(usize, Arc<Reading>)> {
     match kind {
-        UnitKind::Prompt { by: Speaker::User, blocks } => words(blocks)
-            .map(|block| read_block(known, Reader::Prompt, block, |text| Reading::Spoken(Spoken::of(text))))
-            .collect(),
-        UnitKind::Prompt { by: Speaker::Host, blocks } => {
-            words(blocks).map(|block| of_note(known, block)).collect()
+        UnitKind::Prompt { by: Speaker::User | Speaker::Unsure, blocks } => {
+            let words = blocks.iter().enumerate().filter(|(_, block)| block.kind == BlockKind::Text);
+            words
+                .map(|(at, block)| {
+                    (at, read(known, Reader::Prompt, block, |text| Reading::Spoken(Spoken::of(text))))
+                })
+                .collect()
         }
         UnitKind::Step { reply, exchanges } => {
-            let told = words(reply)
-                .map(|block| read_block(known, Reader::Reply, block, |text| Reading::Told(Told::of(text))));
-            let mut readings: Readings = told.collect();
-            readings.extend(exchanges.iter().map(|exchange| read_exchange(known, exchange)));
+            let mut readings = Vec::with_capacity(reply.len() + exchanges.len());
+            for (at, block) in reply.iter().enumerate() {
+                let is_words =
+                    matches!(block.kind, BlockKind::Text | BlockKind::Reasoning(_)) && block.text.is_some();
+                let spoken = exchanges.iter().any(|e| e.call.is_none()) || wire::ends_in_call(block);
+                let calls = spoken && block.kind == BlockKind::Text;
+                let reader = if calls { Reader::Calling } else { Reader::Reply };
+                if is_words {
+                    let told = |text: &str| Told::of(text, if calls { call_in(text) } else { text.len() });
+                    readings.push((at, read(known, reader, block, |text| Reading::Told(told(text)))));
+                }
+            }
+            let first = reply.len();
+            let calls = exchanges.iter().filter(|exchange| exchange.call.is_some()).count();
+            let mut result = first + calls;
+            for exchange in exchanges {
+                // What an exchange is fetched by is its first result, where it has one.
+                readings.push((result, exchanged(known, exchange, reply)));
+                result += exchange.results.len();
+            }
             readings
         }
-        UnitKind::Prompt { by: Speaker::Unsure, .. } | UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => {
+        UnitKind::Prompt { by: Speaker::Host, .. } | UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => {
             Vec::new()
         }
     }
 }
 
-fn words<'t, 'b>(blocks: &'t [Block<'b>]) -> impl Iterator<Item = &'t Block<'b>> {
-    blocks.iter().filter(|block| block.kind == BlockKind::Text)
+/// Where the call begins that a reply ends with.
+fn call_in(text: &str) -> usize {
+    action::spoken::call("", text).map_or(text.len(), |(start, _)| start)
 }
 
-pub(super) fn of_note(known: &mut Known, block: &Block<'_>) -> Arc<Reading> {
-    let read = || {
-        Reading::Note(
-            state::of_note(&block.opening(NOTE_GLANCE))
-                .or_else(|| state::of_note(&block.ending(NOTE_GLANCE))),
-        )
-    };
-    known.reading((ContentKey::of(0, block.raw().as_bytes()), Reader::Note), read)
-}
-
-fn read_block(
+fn read(
     known: &mut Known,
     reader: Reader,
     block: &Block<'_>,
     read: impl FnOnce(&str) -> Reading,
 ) -> Arc<Reading> {
     let form = block.text.map_or(0, |text| text.form as u8);
-    known.reading((ContentKey::of(form, block.raw().as_bytes()), reader), || read(&block.text()))
+    known.reading((ContentKey::of(form, block.raw().as_bytes()), reader), || match block.text {
+        Some(TextSpan { form: Form::Json, .. }) => read(&words(&block.text())),
+        _ => read(&block.text()),
+    })
 }
 
-fn read_exchange(known: &mut Known, exchange: &Exchange<'_>) -> Arc<Reading> {
-    let blocks = exchange.call.iter().chain(&exchange.results).map(|block| block.raw().as_bytes());
+/// The words of a list of texts: what a model shows of its reasoning.
+fn words(list: &str) -> String {
+    let list: Vec<Value> = serde_json::from_str(list).unwrap_or_default();
+    let texts: Vec<&str> = list.iter().filter_map(|item| item.get("text")?.as_str()).collect();
+    texts.join("\n\n")
+}
+
+fn exchanged(known: &mut Known, exchange: &Exchange<'_>, reply: &[Block<'_>]) -> Arc<Reading> {
+    let spoken = reply.iter().rfind(|block| exchange.call.is_none() && block.kind == BlockKind::Text);
+    let blocks =
+        spoken.into_iter().chain(&exchange.call).chain(&exchange.results).map(|block| block.raw().as_bytes());
     let ended =
         [exchange.status as u8, exchange.failed.map_or(2, u8::from), u8::from(exchange.answers.is_empty())];
     let parts = [exchange.tool.as_bytes(), &ended].into_iter().chain(blocks);
-    known.reading((ContentKey::of_parts(parts), Reader::Exchange), || Reading::Did(Did::of(exchange)))
+    known.reading((ContentKey::of_parts(parts), Reader::Exchange), || {
+        Reading::Did(Did::of(exchange, action::arguments(exchange, reply).as_deref()))
+    })
 }

@@ -1,260 +1,148 @@
-//! What the assistant's text says of its work, read from the text alone.
+//! What the assistant's text says: its words, the sentences of it that tell something, and lists of tasks.
 
-use crate::lines::clip;
-
-use super::SaidKind;
 use super::names::{self, Sense};
-use super::phrases::{List, Marks, TABLE};
-use super::prose::{Place, Sentence, sentences};
+use super::prose::{Place, Sentence, is_question, sentences};
 use super::todo::{self, Item};
+use super::words::{Cue, Cues, TABLE};
 
-/// So much of a reply answers a question.
-const ANSWER: usize = 400;
+/// No reply tells more in the middle of its work.
+const MOST: usize = 8;
 
-/// No reply decides more, or announces more of a kind.
-const MOST_DECISIONS: usize = 6;
-const MOST_SAID: usize = 3;
-const MOST_LISTED: usize = 10;
-
-/// A sentence shorter or longer than this is no decision.
-const DECISION_LENGTH: std::ops::RangeInclusive<usize> = 20..=500;
-
-/// A finding says what it found, and takes some words for it.
-const FINDING_WORDS: usize = 7;
-
-/// So many sentences at the end may ask for something.
-const LAST_WORDS: usize = 6;
-const OPENING_SENTENCES: usize = 4;
+/// A sentence of less weight than this says nothing that a reader would miss.
+const TELLING: f32 = 1.2;
 
 /// What a reply says.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// Its first sentences.
-    pub(super) opening: String,
-    pub(super) decisions: Vec<Made>,
-    pub(super) said: Vec<Announced>,
-    /// What it asks at its end.
-    pub(super) asks: Vec<String>,
-    /// What it offers to do, at its end.
-    pub(super) offer: Option<String>,
-    /// How it leaves the turn, if nothing is done in it.
-    pub(super) leaves: Leaves,
+    /// All of its words, without the call that it may end with.
+    pub(crate) text: String,
+    /// Whether that call hands in the work.
+    pub(crate) hands_in: bool,
+    /// The sentences that state causes, results and choices.
+    pub(crate) notes: Vec<Note>,
     pub(super) todo: Vec<Item>,
-    pub(super) names: Vec<u64>,
 }
 
-/// How a reply leaves a turn; the later in this list, the more it says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Leaves {
-    /// There are no words in it.
-    #[default]
-    Silent,
-    /// It ends by announcing what comes.
-    Announcing,
-    /// It says something else.
-    Speaking,
-    /// It says that it cannot go on.
-    Blocked,
-    /// It says that something was done.
-    Reporting,
-}
-
-/// A decision, before it is known where it was made.
+/// A sentence that tells something.
 #[derive(Debug)]
-pub(super) struct Made {
-    pub(super) text: String,
-    pub(super) reason: Option<String>,
-    pub(super) names: Vec<u64>,
-    pub(super) sense: Sense,
-}
-
-/// What is said of the work.
-#[derive(Debug)]
-pub(super) struct Announced {
-    pub(super) text: String,
-    pub(super) kind: SaidKind,
-    pub(super) names: Vec<u64>,
+pub(crate) struct Note {
+    pub(crate) text: String,
+    /// Its place among the sentences of the reply.
+    pub(crate) at: usize,
+    pub(crate) weight: f32,
+    pub(crate) sense: Sense,
+    /// Whether it says that all is well: runs say that better.
+    pub(crate) claims_success: bool,
 }
 
 impl Told {
-    pub(super) fn of(text: &str) -> Self {
-        let sentences = sentences(text);
-        let marks: Vec<Marks> = sentences.iter().map(|sentence| TABLE.marks(sentence.text)).collect();
-        let mut told = Self {
-            opening: opening(&sentences, &marks),
-            todo: todo::checklist(text),
-            names: names::names(text),
-            ..Self::default()
-        };
-        let mut heading: Option<SaidKind> = None;
-        for (sentence, marks) in sentences.iter().zip(&marks) {
-            heading = told.hear(*sentence, *marks, heading);
-            told.decide(*sentence, *marks);
+    /// Reads a reply; `call` is where the call begins that it ends with.
+    pub(super) fn of(whole: &str, call: usize) -> Self {
+        let (text, call) = whole.split_at(call);
+        let tool =
+            |tool: &String| call.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| word == tool);
+        let hands_in = TABLE.finishing_tools.iter().any(tool);
+        let said = sentences(text);
+        let mut notes: Vec<Note> = (0..said.len()).filter_map(|at| note(&said, at)).collect();
+        if notes.len() > MOST {
+            let mut weights: Vec<f32> = notes.iter().map(|note| note.weight).collect();
+            weights.sort_by(|a, b| b.total_cmp(a));
+            let least = weights[MOST - 1];
+            notes.retain(|note| note.weight >= least);
+            notes.truncate(MOST);
         }
-        let newest = sentences.len().saturating_sub(LAST_WORDS);
-        for (sentence, marks) in sentences.iter().zip(&marks).skip(newest) {
-            told.ask(*sentence, *marks);
-        }
-        let last = sentences.last().zip(marks.last()).and_then(|(sentence, marks)| kind(*sentence, *marks));
-        told.leaves = told.leaves.max(match text.trim_end() {
-            "" => Leaves::Silent,
-            text if text.ends_with(':') || matches!(last, Some(SaidKind::Doing | SaidKind::Next)) => {
-                Leaves::Announcing
-            }
-            _ => Leaves::Speaking,
-        });
-        told
-    }
-
-    /// Takes in one sentence; gives the heading that list items below it stand under.
-    fn hear(&mut self, sentence: Sentence<'_>, marks: Marks, heading: Option<SaidKind>) -> Option<SaidKind> {
-        let kind = kind(sentence, marks);
-        self.leaves = self.leaves.max(match kind {
-            Some(SaidKind::Done) => Leaves::Reporting,
-            Some(SaidKind::Blocked) => Leaves::Blocked,
-            _ => Leaves::Silent,
-        });
-        if sentence.leads() || sentence.place == Place::Heading {
-            return kind.filter(|kind| matches!(kind, SaidKind::Next | SaidKind::Blocked));
-        }
-        let under = heading.filter(|_| sentence.place == Place::Item);
-        if let Some(kind) = under.or(kind) {
-            self.say(kind, sentence, if under.is_some() { MOST_LISTED } else { MOST_SAID });
-        }
-        under
-    }
-
-    fn say(&mut self, kind: SaidKind, sentence: Sentence<'_>, most: usize) {
-        let text = clip(&sentence.on_one_line(), ANSWER).to_owned();
-        let so_far = self.said.iter().filter(|other| other.kind == kind).count();
-        if kind == SaidKind::Doing && so_far > 0 {
-            // What is said last is what is being done.
-            self.said.retain(|other| other.kind != kind);
-        } else if so_far >= most {
-            return;
-        }
-        self.said.push(Announced { names: names::names(&text), text, kind });
-    }
-
-    fn decide(&mut self, sentence: Sentence<'_>, marks: Marks) {
-        if !DECISION_LENGTH.contains(&sentence.text.len())
-            || self.decisions.len() >= MOST_DECISIONS
-            || sentence.is_question()
-        {
-            return;
-        }
-        let chooses = marks.has(List::Choice)
-            && !marks.begins(List::Hedge)
-            && (marks.begins(List::Choice) && !marks.begins(List::Doing) || marks.has(List::Reason));
-        let finds = marks.has(List::Finding)
-            && !marks.has(List::NotFinding)
-            && !marks.has(List::Hedge)
-            && sentence.text.split_whitespace().nth(FINDING_WORDS).is_some();
-        if !(chooses || finds)
-            || marks.has(List::Offer)
-            || sentence.leads()
-            || sentence.place == Place::Heading
-        {
-            return;
-        }
-        let reason = TABLE.first(List::Reason, sentence.text).filter(|at| at.start > 0);
-        let reason = reason.map(|at| sentence.text[at.end..].trim().trim_end_matches(['.', '!']).to_owned());
-        let reason = reason.filter(|reason| !reason.is_empty());
-        let text = sentence.on_one_line().into_owned();
-        self.decisions.push(Made { names: names::names(&text), sense: Sense::of(&text), text, reason });
-    }
-
-    /// Reads what one of the last sentences asks for.
-    fn ask(&mut self, sentence: Sentence<'_>, marks: Marks) {
-        let text = || clip(&sentence.on_one_line(), ANSWER).to_owned();
-        if marks.has(List::AsksInput) {
-            self.asks.push(text());
-        } else if marks.has(List::Offer) {
-            self.offer = Some(text());
-        } else if sentence.is_question() {
-            self.asks.push(text());
-        }
+        Self { text: text.trim().to_owned(), hands_in, notes, todo: todo::checklist(text) }
     }
 
     /// The bytes that it takes.
     pub(super) fn size(&self) -> usize {
-        let decisions: usize =
-            self.decisions.iter().map(|made| 2 * made.text.len() + 8 * made.names.len()).sum();
-        let said: usize = self.said.iter().map(|said| said.text.len() + 8 * said.names.len()).sum();
-        let rest: usize = self.asks.iter().chain(&self.offer).map(String::len).sum();
-        let todo: usize = self.todo.iter().map(|item| item.text.len()).sum();
-        self.opening.len() + decisions + said + rest + todo + self.names.len() * 8 + 200
+        let notes: usize = self.notes.iter().map(|note| note.text.len() + size_of::<Note>()).sum();
+        self.text.len() + notes + self.todo.iter().map(|item| item.text.len()).sum::<usize>()
     }
 }
 
-/// How the work stands by this sentence.
-fn kind(sentence: Sentence<'_>, marks: Marks) -> Option<SaidKind> {
-    let polite = marks.has(List::Offer) || marks.has(List::AsksInput) || sentence.is_question();
-    match () {
-        () if polite => None,
-        () if marks.begins(List::Blocked) => Some(SaidKind::Blocked),
-        () if marks.begins(List::Next) => Some(SaidKind::Next),
-        () if marks.begins(List::Done) || has_done(sentence, marks) => Some(SaidKind::Done),
-        () if marks.begins(List::Doing) => Some(SaidKind::Doing),
-        () if marks.has(List::DoneAnywhere) && !marks.has(List::Contrast) => Some(SaidKind::Done),
-        () => None,
+/// A sentence of a reply, if it tells something; with the one behind it, if that corrects it.
+fn note(said: &[Sentence<'_>], at: usize) -> Option<Note> {
+    let sentence = said[at];
+    if sentence.place == Place::Heading || sentence.leads() {
+        return None;
     }
+    let text = sentence.on_one_line();
+    let (weight, claims_success) = weigh(&text);
+    if weight < TELLING {
+        return None;
+    }
+    let corrects =
+        |next: &&Sentence<'_>| next.place == sentence.place && Cues::of(next.text).opens(Cue::Correcting);
+    let text = match said.get(at + 1).filter(corrects) {
+        Some(next) => format!("{text} {}", next.on_one_line()),
+        None => text.into_owned(),
+    };
+    Some(Note { at, weight, claims_success, sense: Sense::of(&text), text })
 }
 
-/// Whether it says "I have" with a deed behind it, not with a thing.
-fn has_done(sentence: Sentence<'_>, marks: Marks) -> bool {
-    const IRREGULAR: [&str; 14] = [
-        "made",
-        "written",
-        "built",
-        "run",
-        "put",
-        "set",
-        "done",
-        "rewritten",
-        "cut",
-        "split",
-        "begun",
-        "brought",
-        "taken",
-        "got",
+/// What a sentence is worth to somebody who goes on from it, and whether it claims that all is well. Causes, results and choices
+/// count, and names and numbers make them exact; what is about to be done counts little, for it was done or it was not.
+pub(crate) fn weigh(text: &str) -> (f32, bool) {
+    let cues = Cues::of(text);
+    let mut weight = 0.0;
+    const WORTH: [(Cue, f32); 6] = [
+        (Cue::Finding, 1.5),
+        (Cue::Choice, 1.0),
+        (Cue::Cause, 0.6),
+        (Cue::Result, 0.4),
+        (Cue::Open, 1.0),
+        (Cue::Hedge, -0.5),
     ];
-    let participle = |word: &str| {
-        word.len() > 4 && word.ends_with("ed") || IRREGULAR.contains(&word) || word.starts_with("ge")
-    };
-    if !marks.begins(List::HaveDone) {
-        return false;
+    for (cue, worth) in WORTH {
+        weight += if cues.has(cue) { worth } else { 0.0 };
     }
-    let behind = TABLE.first(List::HaveDone, sentence.text).map(|at| &sentence.text[at.end..]);
-    let words = behind.map(|rest| rest.split_whitespace().take(3).collect::<Vec<_>>()).unwrap_or_default();
-    words.iter().any(|word| participle(&word.to_lowercase()))
+    let quoted = text.matches('`').count() / 2;
+    weight += names::count(text).max(quoted).min(3) as f32 * 0.6;
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty()).count();
+    weight += numbers.min(2) as f32 * 0.3;
+    weight -= match (cues.begins(Cue::Intention), cues.has(Cue::Intention), cues.has(Cue::Finding)) {
+        (true, _, false) => 3.0,
+        (true, _, true) => 1.2,
+        (false, true, false) => 0.9,
+        (false, ..) => 0.0,
+    };
+    weight -= if cues.opens(Cue::Leaning) { 0.8 } else { 0.0 };
+    let claims_success = cues.has(Cue::Success);
+    weight -= if claims_success { 0.8 } else { 0.0 };
+    weight -= if is_question(text) { 1.0 } else { 0.0 };
+    // What leads to something below it says nothing without it.
+    weight -= if text.trim_end().ends_with([':', '：']) { 1.5 } else { 0.0 };
+    weight -= if text.chars().count() < 25 { 0.8 } else { 0.0 };
+    (weight, claims_success)
 }
 
-/// The first sentences that say something, and no more than a paragraph of them; items of a list only where there is nothing
-/// else.
-fn opening(sentences: &[Sentence<'_>], marks: &[Marks]) -> String {
-    let says = |sentence: &Sentence<'_>, marks: &Marks| {
-        let is_exclamation = marks.acknowledges && marks.has(List::Closing);
-        !sentence.is_question() && sentence.place != Place::Heading && !sentence.leads() && !is_exclamation
-    };
-    let telling = || {
-        sentences
-            .iter()
-            .zip(marks)
-            .filter(|(sentence, marks)| says(sentence, marks))
-            .map(|(sentence, _)| sentence)
-    };
-    let has_prose = telling().any(|sentence| sentence.place == Place::Paragraph);
-    let shown = telling().filter(|sentence| !has_prose || sentence.place == Place::Paragraph);
-    let mut opening = String::new();
-    for sentence in shown.take(OPENING_SENTENCES) {
-        if !opening.is_empty() && opening.len() + sentence.text.len() > ANSWER {
-            break;
-        }
-        if !opening.is_empty() {
-            opening.push(' ');
-        }
-        opening.push_str(clip(&sentence.on_one_line(), ANSWER));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notes(text: &str) -> Vec<String> {
+        Told::of(text, text.len()).notes.into_iter().map(|note| note.text).collect()
     }
-    opening
+
+    #[test]
+    fn causes_and_choices_tell_and_intentions_do_not() {
+        let text = "Let me look at the file. I see the issue: `parse` uses `__name__` instead of `__qualname__`. \
+                    Great! I'll now run the tests. I replaced the call in src/a.rs because the old one dropped the port.";
+        assert_eq!(
+            notes(text),
+            [
+                "I see the issue: `parse` uses `__name__` instead of `__qualname__`.",
+                "I replaced the call in src/a.rs because the old one dropped the port."
+            ]
+        );
+    }
+
+    #[test]
+    fn other_languages_are_heard_too() {
+        assert_eq!(
+            notes("Ich schaue mir das an. Der Fehler liegt in `port()`, weil die Null fehlt."),
+            ["Der Fehler liegt in `port()`, weil die Null fehlt."]
+        );
+    }
 }

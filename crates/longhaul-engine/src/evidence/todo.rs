@@ -4,19 +4,19 @@ use serde_json::Value;
 
 use crate::lines::{Breaks, Lines, clip};
 
-use super::SaidKind;
+use super::TaskState;
 
 /// A list with more items than this is a document.
 const MOST: usize = 100;
 
 /// So much of an item is kept.
-const WIDTH: usize = 300;
+const WIDTH: usize = 2_000;
 
 /// One task of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Item {
-    pub(super) text: String,
-    pub(super) kind: SaidKind,
+    pub(crate) text: String,
+    pub(crate) kind: TaskState,
 }
 
 /// The tasks in the arguments of a todo tool.
@@ -44,7 +44,7 @@ fn collect(value: &Value, found: &mut Vec<Item>) {
                 .iter()
                 .find_map(|key| map.get(*key))
                 .and_then(Value::as_bool);
-            let kind = status.or(ticked.map(|done| if done { SaidKind::Done } else { SaidKind::Next }));
+            let kind = status.or(ticked.map(|done| if done { TaskState::Done } else { TaskState::Open }));
             match (text, kind) {
                 (Some(text), Some(kind)) => {
                     found.push(Item { text: clip(text.trim(), WIDTH).to_owned(), kind });
@@ -56,12 +56,13 @@ fn collect(value: &Value, found: &mut Vec<Item>) {
     }
 }
 
-fn kind(status: &str) -> Option<SaidKind> {
+fn kind(status: &str) -> Option<TaskState> {
     match status.to_ascii_lowercase().replace(['-', ' '], "_").as_str() {
-        "completed" | "complete" | "done" | "finished" => Some(SaidKind::Done),
-        "in_progress" | "active" | "doing" | "started" => Some(SaidKind::Doing),
-        "pending" | "todo" | "open" | "not_started" | "queued" => Some(SaidKind::Next),
-        "blocked" | "waiting" => Some(SaidKind::Blocked),
+        "completed" | "complete" | "done" | "finished" => Some(TaskState::Done),
+        "in_progress" | "active" | "doing" | "started" => Some(TaskState::Doing),
+        "pending" | "todo" | "open" | "not_started" | "queued" | "blocked" | "waiting" => {
+            Some(TaskState::Open)
+        }
         _ => None,
     }
 }
@@ -76,11 +77,11 @@ pub(super) fn checklist(text: &str) -> Vec<Item> {
         let digits = line.bytes().take_while(u8::is_ascii_digit).count();
         let line = line[digits..].trim_start_matches(['-', '*', '+', '.', ')']).trim_start();
         let (kind, rest) = [
-            ("[ ]", SaidKind::Next),
-            ("[x]", SaidKind::Done),
-            ("[X]", SaidKind::Done),
-            ("[-]", SaidKind::Doing),
-            ("[~]", SaidKind::Doing),
+            ("[ ]", TaskState::Open),
+            ("[x]", TaskState::Done),
+            ("[X]", TaskState::Done),
+            ("[-]", TaskState::Doing),
+            ("[~]", TaskState::Doing),
         ]
         .into_iter()
         .find_map(|(mark, kind)| Some((kind, line.strip_prefix(mark)?.trim())))?;
@@ -93,14 +94,14 @@ pub(super) fn checklist(text: &str) -> Vec<Item> {
 mod tests {
     use super::*;
 
-    fn shown(items: &[Item]) -> Vec<(&str, SaidKind)> {
+    fn shown(items: &[Item]) -> Vec<(&str, TaskState)> {
         items.iter().map(|item| (item.text.as_str(), item.kind)).collect()
     }
 
     #[test]
     fn lists_of_tasks_are_read_in_the_common_forms() {
         let expected =
-            [("Add tests", SaidKind::Done), ("Fix lint", SaidKind::Doing), ("Push", SaidKind::Next)];
+            [("Add tests", TaskState::Done), ("Fix lint", TaskState::Doing), ("Push", TaskState::Open)];
         for arguments in [
             r#"{"todos":[{"content":"Add tests","status":"completed"},{"content":"Fix lint","status":"in_progress"},{"content":"Push","status":"pending"}]}"#,
             r#"{"plan":[{"step":"Add tests","status":"done"},{"step":"Fix lint","status":"in-progress"},{"step":"Push","status":"todo"}]}"#,

@@ -2,10 +2,10 @@
 
 use super::arguments::string_values;
 use super::{BlockAt, Change, Leaves, NewText, Pass, Scope};
+use crate::clip::on_one_line;
 use crate::digest::number;
 use crate::json::unescape;
 use crate::tokens::images::size;
-use crate::tools::on_one_line;
 use crate::transcript::{Block, BlockKind, Place, Unit};
 
 pub(super) const PASS: Pass =

@@ -22,10 +22,10 @@ use std::collections::btree_map::Entry;
 use serde::{Deserialize, Serialize};
 
 use crate::action::{Action, Actions, Outcome, Verb};
+use crate::clip::on_one_line;
 use crate::digest::{Focus, Source, is_digest};
 use crate::policy::Policy;
 use crate::rewrite::Edit;
-use crate::tools::on_one_line;
 use crate::transcript::{Block, BlockKind, Exchange, Form, Place, Transcript, UnitKind};
 use crate::wire::{self, Role};
 
@@ -306,8 +306,8 @@ impl Found<'_, '_> {
         with(call.map(Block::text).as_deref()).or_else(|| with(Some(&arguments::shrunk(scope, call?)?)))
     }
 
-    /// A change to this text, if that is shorter than what is there.
+    /// A change to this text, if that saves half of what is there: less is not worth what is lost.
     fn shortened(&self, pass: &'static str, before: &str, to: String) -> Option<Change> {
-        (to.len() < before.len()).then_some(Change { at: self.at, pass, to: NewText::Text(to) })
+        (to.len() * 2 <= before.len()).then_some(Change { at: self.at, pass, to: NewText::Text(to) })
     }
 }

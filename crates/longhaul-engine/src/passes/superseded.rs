@@ -71,6 +71,7 @@ impl Later<'_, '_> {
         let done = match how {
             Touched::Deleted => "deleted",
             Touched::Created => "written anew",
+            Touched::Restored => "restored",
             Touched::Edited | Touched::Read => "edited",
         };
         Some(format!("{done} later by {}", if tool.is_empty() { "a tool" } else { tool }))

@@ -28,10 +28,22 @@ pub(super) struct Bounds {
 impl Bounds {
     /// The bounds that the policy's budgets give.
     pub(super) fn by_policy(policy: &Policy, survey: &Survey<'_, '_>) -> Self {
+        let head = head(survey, policy.protect_first, Tokens(policy.tail as u64 / 4));
         let tail = tail(survey, &Tail::of(policy), &BTreeSet::new());
-        let mut bounds = Self::with_tail(survey, head(survey, policy.protect_first), tail);
+        let mut bounds = Self::with_tail(survey, head, tail);
         bounds.pinned.extend(survey.first_prompt().filter(|_| bounds.checkpoint.is_some()));
+        bounds.pin_answer(survey, Self::answer_by(policy));
         bounds
+    }
+
+    /// How large an answer may be to stay where it stands, by policy.
+    pub(super) fn answer_by(policy: &Policy) -> Tokens {
+        Tokens(policy.goal as u64 / 4)
+    }
+
+    /// Keeps the answer that the newest message replies to where it stands, if it is no larger: "yes, go ahead" is nothing without it.
+    pub(super) fn pin_answer(&mut self, survey: &Survey<'_, '_>, most: Tokens) {
+        self.pinned.extend(survey.answer().filter(|unit| survey.units[*unit] <= most));
     }
 
     /// The bounds with a tail of so many tokens, and no more of a head than what was said first.
@@ -106,15 +118,19 @@ impl Bounds {
     }
 }
 
-/// The units of the first messages.
-fn head(survey: &Survey<'_, '_>, messages: usize) -> usize {
-    let mut seen = 0;
-    let reached = |unit: &Unit<'_>| {
+/// The units of the first messages, as far as their steps take no more than so many tokens: a giant result is not kept for being
+/// first.
+fn head(survey: &Survey<'_, '_>, messages: usize, most: Tokens) -> usize {
+    let (mut seen, mut tokens) = (0, Tokens::ZERO);
+    let reached = |(at, unit): (usize, &Unit<'_>)| {
         let before = seen;
         seen += unit.owns.len().max(1);
-        before >= messages
+        if matches!(unit.kind, UnitKind::Step { .. }) {
+            tokens = tokens + survey.units[at];
+        }
+        before >= messages || tokens > most
     };
-    survey.transcript.units.iter().position(reached).unwrap_or(survey.transcript.units.len())
+    survey.transcript.units.iter().enumerate().position(reached).unwrap_or(survey.transcript.units.len())
 }
 
 /// How far the tail reaches back.

@@ -4,11 +4,11 @@
 //! system │ head │ ········ middle ········ │ tail          before
 //! system │ head │ digested middle          │ tail          after pruning, if that is enough
 //! system │ head │ checkpoint               │ tail          if it is not
-//! system │ said first │ checkpoint │ digested │ tail       if a size was asked for: filled by value per token
+//! system │ said first │ checkpoint │ digested │ tail       if a size was asked for: the newest fills what is left of it
 //! ```
 //!
-//! Evidence is read from whole blocks before anything is pruned. The newest message of the user, the system prompt and the last
-//! step are the same bytes as before.
+//! Evidence is read from whole blocks before anything is pruned. The newest message of the user and the system prompt are the same
+//! bytes as before; so is the last step, unless its results alone are too large.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -18,23 +18,20 @@ use super::bounds::Bounds;
 use super::draft::{CountFacts, Draft, Length};
 use super::fit::{self, Aim};
 use super::fold::{self, Folding};
-use super::pick::{LOOKED_THROUGH, Topic};
 use super::report::Trigger;
 use super::settle::{Settled, unchanged};
 use super::survey::Survey;
 use super::{Outcome, Plan, Wish};
 use crate::check::check;
-use crate::checkpoint::{Audit, Sought};
 use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::ledger::Ledger;
 use crate::meter::Meter;
 use crate::parallel;
-use crate::passes::{self, BlockAt, ByteLimits, Scope};
+use crate::passes::{self, ByteLimits, Scope};
 use crate::policy::Policy;
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
-use crate::values::readable;
 use crate::{Refused, Rewrite, Tokens, wire};
 
 /// Plans a compaction: first what was decided before is decided again, word for word; then, if what that leaves is still too
@@ -104,36 +101,23 @@ fn compact(
     let evidence = read.unwrap_or_else(|| Evidence::of(known, transcript));
     let mut work =
         Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
-    // What an audit looks for does not depend on what comes out.
-    let sought = || Sought::of(&evidence, &mut Redactor::standard(None, clean.shared()));
-    let (sought, outcome) = parallel::both(threads, sought, || match wish.to_tokens {
+    let outcome = match wish.to_tokens {
         Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted)),
         None => by_policy(&mut work, &settled),
-    });
+    };
     let Some(mut outcome) = outcome? else {
         let reason =
             format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
         return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
     };
-    let judged = parallel::both(
-        threads,
-        || audited(&outcome.body, transcript, &sought),
-        || newly_broken(&outcome.body, policy, transcript),
-    );
-    let audit = match judged {
-        (audit, None) => audit?,
-        (_, Some(rule)) => {
-            let Some(second_best) = in_place(&mut work, &settled, rule)? else {
-                let reason = format!(
-                    "what came out would break rule {rule}, which the request keeps; it stays as it is"
-                );
-                return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
-            };
-            outcome = second_best;
-            audited(&outcome.body, transcript, &sought)?
-        }
-    };
-    outcome.report.evidence.enter(audit.found(), audit.kept(), &wish.keep);
+    if let Some(rule) = newly_broken(&outcome.body, policy, transcript) {
+        let Some(second_best) = in_place(&mut work, &settled, rule)? else {
+            let reason =
+                format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
+            return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
+        };
+        outcome = second_best;
+    }
     Ok(Plan::Ready(outcome))
 }
 
@@ -218,17 +202,6 @@ fn in_place(
     Ok(Some(outcome))
 }
 
-/// How much of the evidence stands in a rewritten body.
-fn audited(body: &str, transcript: &Transcript<'_>, sought: &Sought) -> Result<Audit, Refused> {
-    let (rewritten, _) = wire::parse(transcript.dialect, body)?;
-    let mut text = String::with_capacity(body.len());
-    for block in rewritten.blocks() {
-        text.push_str(&readable(block));
-        text.push('\n');
-    }
-    Ok(sought.in_text(&text))
-}
-
 /// What a compaction works with.
 pub(super) struct Work<'w, 't, 'b> {
     pub(super) policy: &'w Policy,
@@ -237,32 +210,6 @@ pub(super) struct Work<'w, 't, 'b> {
     pub(super) survey: &'w Survey<'t, 'b>,
     pub(super) evidence: &'w Evidence,
     pub(super) redactor: &'w mut Redactor,
-}
-
-impl<'w> Work<'w, '_, '_> {
-    /// How much of the newest is looked through for lines that may take so many tokens: all of it for a topic, which may have
-    /// come up long ago.
-    pub(super) fn looked_through(&self, budget: Tokens) -> Tokens {
-        match self.wish.focus {
-            Some(_) => self.survey.total,
-            None => Tokens(budget.number() * LOOKED_THROUGH),
-        }
-    }
-
-    /// The topic that was asked for.
-    pub(super) fn topic(&self) -> Topic<'w> {
-        let (survey, evidence) = (self.survey, self.evidence);
-        self.wish.focus.as_ref().map_or_else(Topic::none, |topic| {
-            let name = move |at: BlockAt| {
-                let block = survey.transcript.units.get(at.unit).and_then(|unit| unit.blocks().nth(at.block));
-                block.map_or_else(String::new, |block| fold::source(survey, evidence, at, block))
-            };
-            Topic::on(topic, name, move |at, line| {
-                let block = survey.transcript.units.get(at.unit)?.blocks().nth(at.block)?;
-                readable(block).get(line).map(str::to_owned)
-            })
-        })
-    }
 }
 
 /// Why a compaction is due, or why it is not.
@@ -346,7 +293,7 @@ fn within_bounds<'s, 't, 'b, 'p>(
 fn checkpoint_budget(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
     let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
     let budget = Tokens(work.policy.checkpoint.tokens(replaced.number() as usize) as u64);
-    let budget = budget.max(fold::needed(work, gone));
+    let budget = budget.min(fold::largest(replaced)).max(fold::needed(work, gone));
     (budget < replaced).then_some(budget)
 }
 
@@ -388,6 +335,7 @@ impl Settled<'_> {
     pub(super) fn take(&mut self, folding: Folding) {
         self.placed = Some(folding.placed);
         self.checkpoint = Some(folding.report);
+        self.said = folding.said;
     }
 }
 

@@ -140,6 +140,13 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         }
     }
 
+    /// Puts a unit back that was taken out.
+    pub(super) fn put_back(&mut self, unit: usize) {
+        if self.gone.remove(&unit) {
+            self.total = self.total + self.unit(unit);
+        }
+    }
+
     /// The changes of blocks whose units stay.
     pub(super) fn standing(&self) -> impl Iterator<Item = (&BlockAt, &Changed)> {
         self.changed.iter().filter(|(at, _)| !self.gone.contains(&at.unit))

@@ -3,18 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::compressor::Work;
-use super::pick::{PickedLines, Pool, Stand};
 use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use crate::Tokens;
-use crate::action::Action;
-use crate::checkpoint::{self, Checkpoint, Closing, Quote, Section, Sections};
-use crate::evidence::Evidence;
+use crate::checkpoint::{self, Checkpoint, Draft, Quoted, Section, Topic};
 use crate::ledger::Placed;
-use crate::passes::BlockAt;
-use crate::seat;
-use crate::transcript::{Block, BlockKind, ElementId, Speaker, UnitKind};
-use crate::values::readable;
+use crate::redact::{Content, Redacted};
+use crate::texts::{Closing, Marker};
+use crate::transcript::{Block, ElementId, Form, Unit, UnitKind};
 use crate::wire::{self, Role};
 
 /// A checkpoint, where it stands, and what is said of it.
@@ -22,84 +18,45 @@ use crate::wire::{self, Role};
 pub(super) struct Folding {
     pub(super) placed: Placed,
     pub(super) report: CheckpointReport,
+    /// How many things there were to say, and how many of them are said.
+    pub(super) said: (usize, usize),
 }
 
-/// What is folded, and what is said of it whatever is quoted.
-pub(super) struct Fold<'f> {
-    /// The units that go, the earlier checkpoint among them.
-    gone: &'f BTreeSet<usize>,
-    /// What all of the checkpoint but the quotes may cost.
-    sections: Tokens,
-    /// What the marker alone costs.
-    least: Tokens,
-    before: usize,
-    closing: Closing,
-    voice: checkpoint::Voice,
-    previous: Option<Checkpoint>,
-    /// The sections as they were chosen last.
-    chosen: Option<Sections>,
-}
-
-impl<'f> Fold<'f> {
-    pub(super) fn new(survey: &Survey<'_, '_>, gone: &'f BTreeSet<usize>, sections: Tokens) -> Self {
-        let before = place(survey, gone);
-        let role = seat::find(survey.transcript, before, gone).role();
-        let voice = if role == Role::User { checkpoint::Voice::User } else { checkpoint::Voice::Assistant };
-        let (closing, previous) = (closing(survey, before), previous(survey, gone));
-        // There is no less than the marker, whatever the budget.
-        let least = survey.meter.counter.count(&Checkpoint::least(closing, voice));
-        Self { gone, sections: sections.max(least), least, before, closing, voice, previous, chosen: None }
-    }
-
-    /// Writes the checkpoint within a budget, with lines quoted from what goes.
-    pub(super) fn write(&mut self, work: &mut Work<'_, '_, '_>, budget: Tokens, quotes: &[Quote]) -> Folding {
-        let budget = budget.max(self.least);
-        let terse_below = Tokens(work.policy.checkpoint.terse_below as u64);
-        let sections = match self.chosen.take() {
-            Some(sections) if sections.are_terse() == (budget < terse_below) => sections,
-            _ => {
-                let draft = checkpoint::Draft {
-                    evidence: work.evidence,
-                    folded: &|unit| self.gone.contains(&unit),
-                    previous: self.previous.as_ref(),
-                    quotes: &[],
-                    budget,
-                    sections: self.sections,
-                    terse_below,
-                    counter: work.survey.meter.counter,
-                    focus: work.wish.focus.as_deref(),
-                    closing: self.closing,
-                    voice: self.voice,
-                };
-                Sections::choose(&draft, work.redactor)
-            }
-        };
-        let written = sections.quoting(quotes, budget, work.redactor);
-        self.chosen = Some(sections);
-        let filled = |section: &Section| !written.checkpoint.is_empty(*section);
-        let sections = Section::ALL.iter().filter(|section| filled(section)).count();
-        let report = CheckpointReport { by: WrittenBy::Code, tokens: written.tokens, sections };
-        Folding { placed: Placed { before: self.before, text: written.text }, report }
-    }
-}
-
-/// The share of a checkpoint that quoted lines may take.
-const QUOTED: f64 = 0.35;
-
-/// The checkpoint of what goes within a budget: sections first, then lines by worth.
+/// The checkpoint of what goes within a budget, but never less than its marker.
 pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget: Tokens) -> Folding {
-    let lines = Tokens((budget.number() as f64 * QUOTED) as u64).min(budget - needed(work, gone));
-    let sections = budget - lines;
-    let mut fold = Fold::new(work.survey, gone, sections);
-    let bare = fold.write(work, sections, &[]);
-    let pool = Pool::new(work.known, work.survey, work.looked_through(budget));
-    let stand = |at: BlockAt| if gone.contains(&at.unit) { Stand::Goes } else { Stand::Stays };
-    let left = budget - bare.report.tokens;
-    let topic = work.topic();
-    let picked = pool.pick(left, &stand, &[&bare.placed.text], &topic);
-    drop(topic);
-    let quotes = quotes(work.survey, work.evidence, &picked.lines, |rate| rate);
-    fold.write(work, budget, &quotes)
+    let survey = work.survey;
+    let before = place(survey, gone);
+    let marker = Marker { closing: closing(survey, before), memory: work.evidence.memory.clone() };
+    let previous = previous(survey, gone);
+    let quotes = work
+        .wish
+        .focus
+        .as_deref()
+        .and_then(Topic::on)
+        .map_or_else(Vec::new, |topic| quotes(work, gone, &topic));
+    let keep = &work.wish.keep;
+    let handle = |unit: usize, block: usize| {
+        let block = survey.transcript.units.get(unit)?.blocks().nth(block)?;
+        keep.handle(&if block.text.is_some() { block.text() } else { block.raw().into() })
+    };
+    let draft = Draft {
+        evidence: work.evidence,
+        folded: &|unit| gone.contains(&unit),
+        previous: previous.as_ref(),
+        quotes: &quotes,
+        handle: &handle,
+        budget: budget.max(survey.meter.counter.count(&Checkpoint::least(&marker))),
+        counter: survey.meter.counter,
+        answer: survey.answer(),
+        focus: work.wish.focus.as_deref(),
+        marker: &marker,
+    };
+    let written = checkpoint::write(&draft, work.redactor);
+    let filled = |section: &&Section| !written.checkpoint.is_empty(**section);
+    let sections = Section::ALL.iter().filter(filled).count();
+    let report = CheckpointReport { by: WrittenBy::Code, tokens: written.tokens, sections };
+    let said = (written.found, written.kept);
+    Folding { placed: Placed { before, text: written.text }, report, said }
 }
 
 /// Before which unit the checkpoint stands: behind all that it replaces; but first of all where a reply would be, for a request
@@ -111,7 +68,9 @@ fn place(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> usize {
     let is_reply = |unit: &usize| {
         let message = transcript.units[*unit].owns.first().and_then(|id| transcript.message_of(*id));
         let id = transcript.messages.zip(message).map(|(array, at)| ElementId { array, index: at as u32 });
-        matches!(id.and_then(|id| wire::role(transcript, id)), Some(Role::Assistant | Role::Tool))
+        let role = id.and_then(|id| wire::role(transcript, id));
+        // Instructions that stood in the conversation do not become the system prompt.
+        matches!(role, Some(Role::Assistant | Role::Tool | Role::System))
     };
     first.filter(is_reply).unwrap_or(behind)
 }
@@ -120,7 +79,8 @@ fn place(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> usize {
 fn closing(survey: &Survey<'_, '_>, before: usize) -> Closing {
     match survey.newest_prompt() {
         Some(newest) if newest < before => Closing::RequestAbove,
-        _ => Closing::RequestFollows,
+        Some(_) => Closing::RequestFollows,
+        None => Closing::None,
     }
 }
 
@@ -133,66 +93,82 @@ fn previous(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> Option<Checkpoin
     }
 }
 
-/// What the least that a checkpoint can be would cost.
-pub(super) fn smallest(survey: &Survey<'_, '_>) -> Tokens {
-    survey.meter.counter.count(&Checkpoint::least(Closing::RequestAbove, checkpoint::Voice::User))
+/// What the least that a handover can be would cost: in less, nothing can be said that anybody could go on from.
+pub(super) const SMALLEST: Tokens = Tokens(400);
+
+/// What a handover of so many tokens needs at most: what a longer one would say, nobody reads.
+pub(super) fn largest(replaced: Tokens) -> Tokens {
+    Tokens(1_500 + replaced.number() / 33)
 }
 
-/// What a rule adds to its words in a checkpoint: its mark, and its part of the heading.
-const RULE_FRAMING: Tokens = Tokens(10);
+/// What a person's words add to themselves in a checkpoint: a mark, and their part of the heading.
+const FRAMING: Tokens = Tokens(10);
 
-/// What a checkpoint of these units needs to hold their rules, and those of the checkpoint that it replaces.
+/// What a checkpoint of these units needs to hold the rules of their people, and of the checkpoint that it replaces.
 pub(super) fn needed(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Tokens {
     let counter = work.survey.meter.counter;
-    let cost = |rule: &str| counter.count(rule) + RULE_FRAMING;
-    let rules = work.evidence.rules.iter().filter(|rule| gone.contains(&rule.unit));
+    let cost = |rule: &str| counter.count(rule) + FRAMING;
+    let rules = work.evidence.rules().filter(|(unit, _)| gone.contains(unit));
     let held = previous(work.survey, gone).unwrap_or_default();
-    let held = held.list(Section::Constraints).iter().map(|rule| cost(rule.as_str()));
-    smallest(work.survey) + rules.map(|rule| cost(&rule.text)).chain(held).sum::<Tokens>()
+    let held = [Section::Constraints, Section::ActiveTask]
+        .map(|section| held.list(section).iter().map(|rule| cost(rule.as_str())).sum::<Tokens>());
+    Tokens(100) + rules.map(|(_, rule)| cost(&rule)).chain(held).sum::<Tokens>()
 }
 
-/// Picked lines as quotes, each under the name of what it is from. `weight` says what a rate is worth beside the sections.
-pub(super) fn quotes(
-    survey: &Survey<'_, '_>,
-    evidence: &Evidence,
-    picked: &PickedLines,
-    weight: impl Fn(f64) -> f64,
-) -> Vec<Quote> {
-    let mut quotes = Vec::with_capacity(picked.len());
-    for (at, (rate, lines)) in picked {
-        let Some(block) = survey.transcript.units[at.unit].blocks().nth(at.block) else { continue };
-        let text = readable(block);
-        let lines = lines.iter().map(|line| text[line.clone()].to_owned()).collect();
-        let source = source(survey, evidence, *at, block);
-        quotes.push(Quote { unit: at.unit, source, lines, weight: weight(*rate) });
+/// The lines of what goes that are on a topic, by the block that they stand in, newest last. A block is redacted as a whole: a
+/// line out of the middle of a key shows nothing by which it could be told.
+fn quotes(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, topic: &Topic) -> Vec<Quoted> {
+    /// A line longer than this is data.
+    const LONGEST: usize = 400;
+    let units = &work.survey.transcript.units;
+    let mut quotes = Vec::new();
+    for unit in gone
+        .iter()
+        .filter_map(|unit| units.get(*unit))
+        .filter(|unit| !matches!(unit.kind, UnitKind::Checkpoint(_)))
+    {
+        for (at, block) in unit.blocks().enumerate() {
+            let Some(text) = block.text.filter(|text| text.form != Form::Damaged) else { continue };
+            let raw = &block.body[text.at.range()];
+            let name = source(unit, at);
+            if !topic.is_in(raw) && !topic.is_in(&name) {
+                continue;
+            }
+            let all = topic.is_in(&name) && text.form == Form::String;
+            let words = work.redactor.redact(&block.text(), Content::Text).text;
+            let is_wanted = |line: &Redacted| {
+                let text = line.as_str();
+                text.len() <= LONGEST && text.chars().any(char::is_alphanumeric) && (all || topic.is_in(text))
+            };
+            let lines: Vec<Redacted> = words.lines().filter(is_wanted).collect();
+            let source = work.redactor.redact(&name, Content::Text).text.on_one_line(120);
+            quotes.extend(Quoted::of(source, lines));
+        }
     }
     quotes
 }
 
-/// How a block is named to a reader. The name is cut where it is written, for it is redacted before.
-pub(super) fn source(survey: &Survey<'_, '_>, evidence: &Evidence, at: BlockAt, block: &Block<'_>) -> String {
-    match &survey.transcript.units[at.unit].kind {
-        UnitKind::Prompt { by: Speaker::User, .. } => "the user".to_owned(),
-        UnitKind::Prompt { .. } => "a note to the assistant".to_owned(),
+/// How a block of a unit is named to a reader.
+fn source(unit: &Unit<'_>, at: usize) -> String {
+    match &unit.kind {
+        UnitKind::Prompt { .. } => "the user".to_owned(),
         UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => "an earlier summary".to_owned(),
+        UnitKind::Step { reply, .. } if at < reply.len() => "the assistant".to_owned(),
         UnitKind::Step { reply, exchanges } => {
-            if at.block < reply.len() {
-                let thought = matches!(block.kind, BlockKind::Reasoning(_));
-                return if thought { "the assistant's thoughts" } else { "the assistant" }.to_owned();
+            let calls = exchanges.iter().filter(|exchange| exchange.call.is_some()).count();
+            let mut results = reply.len() + calls;
+            if at < results {
+                let call = exchanges.iter().filter(|exchange| exchange.call.is_some()).nth(at - reply.len());
+                return call.map_or_else(String::new, |exchange| format!("call of {}", exchange.tool));
             }
-            let owner = exchanges.iter().position(|exchange| {
-                let holds = |b: &Block<'_>| std::ptr::eq(b, block);
-                exchange.call.as_ref().is_some_and(holds) || exchange.results.iter().any(holds)
-            });
-            let action = owner.and_then(|index| evidence.action(at.unit, index));
-            let called = action.map_or_else(
-                || "a tool".to_owned(),
-                |action: &Action| {
-                    let target = action.target.as_deref().unwrap_or_default();
-                    format!("{} {target}", action.tool).trim_end().to_owned()
-                },
-            );
-            if block.kind == BlockKind::Call { format!("call of {called}") } else { called }
+            for exchange in exchanges {
+                results += exchange.results.len();
+                if at < results {
+                    let asked = exchange.call.as_ref().map(Block::text).unwrap_or_default();
+                    return format!("{} {asked}", exchange.tool);
+                }
+            }
+            String::new()
         }
     }
 }

@@ -12,7 +12,6 @@ mod draft;
 mod fit;
 mod fold;
 mod ladder;
-mod pick;
 mod report;
 mod sacred_zone;
 mod settle;

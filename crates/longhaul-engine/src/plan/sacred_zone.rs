@@ -20,7 +20,8 @@ use crate::ledger::Placed;
 use crate::meter::Meter;
 use crate::policy::{Policy, SacredBudget};
 use crate::seat::gone_messages;
-use crate::transcript::{CHECKPOINT_OPENING, Exchange, Speaker, Transcript, UnitKind};
+use crate::texts::CHECKPOINT_OPENING;
+use crate::transcript::{Exchange, Speaker, Transcript, UnitKind};
 use crate::{Refused, Tokens};
 
 /// How many of the newest steps say what the session is like.

@@ -34,6 +34,10 @@ pub(super) struct Settled<'p> {
     pub(super) placed: Option<Placed>,
     /// What it is, if it is more than a count.
     pub(super) checkpoint: Option<CheckpointReport>,
+    /// How many things a checkpoint could have said, and how many it says.
+    pub(super) said: (usize, usize),
+    /// What else a person should know.
+    pub(super) notes: Vec<String>,
     /// Whether the facts of what changed are counted, or somebody audits the outcome.
     pub(super) facts: CountFacts,
 }
@@ -54,6 +58,8 @@ impl<'p> Settled<'p> {
             restart: None,
             placed: None,
             checkpoint: None,
+            said: (0, 0),
+            notes: Vec::new(),
             facts: CountFacts::Yes,
         }
     }
@@ -96,6 +102,7 @@ impl Settled<'_> {
         report.bytes.after = body.len();
         report.blocks = account.rows;
         report.evidence = account.evidence;
+        report.evidence.enter(self.said.0, self.said.1, &self.wish.keep);
         report.ratio = 1.0 - after.number() as f64 / survey.total.number().max(1) as f64;
         report.cost = self.cost(survey.total, after, after - report.tokens.warm);
         report.state = StateReport::after(0, report.ratio);
@@ -131,7 +138,7 @@ impl Settled<'_> {
     fn notes(&self, after: Tokens) -> Vec<String> {
         let window = Tokens(self.policy.window as u64);
         let (floor, target) = (self.floor, self.target);
-        let mut notes = Vec::new();
+        let mut notes = self.notes.clone();
         let over = [(window, "window"), (target, "target")].into_iter().find(|(limit, _)| after > *limit);
         if let Some((limit, name)) = over {
             notes.push(format!(

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
 
 use crate::Tokens;
-use crate::known::{ContentKey, Known};
+use crate::known::Known;
 use crate::meter::Meter;
 use crate::passes::BlockAt;
 use crate::transcript::{
     Block, BlockKind, ElementId, Exchange, Form, Place, Speaker, Status, Transcript, Unit, UnitKind,
 };
-use crate::values::{self, Lines};
 use crate::wire::{self, Role};
 
 /// A transcript with the tokens of each unit.
@@ -63,13 +61,6 @@ impl<'t, 'b> Survey<'t, 'b> {
     pub(super) fn share_of(&self, window: usize) -> String {
         let share = 100.0 * self.total.number() as f64 / window.max(1) as f64;
         format!("{} tokens ({share:.0} % of the window)", self.total)
-    }
-
-    /// The lines of a block's [readable](crate::values::readable) text.
-    pub(super) fn lines(known: &mut Known, block: &Block<'b>) -> Arc<Lines> {
-        let Some(text) = block.text else { return Arc::default() };
-        let key = ContentKey::of(text.form as u8, block.body[text.at.range()].as_bytes());
-        known.lines(key, || values::readable(block))
     }
 
     /// The results with words in a unit that may be replaced.
@@ -157,7 +148,39 @@ impl<'t, 'b> Survey<'t, 'b> {
         let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
         let last = [self.units.len().checked_sub(1), self.transcript.units.iter().rposition(understood)];
         let said = self.newest_message().into_iter().chain(self.newest_prompt());
-        said.chain(last.into_iter().flatten()).collect()
+        said.chain(last.into_iter().flatten()).chain(self.instructions()).collect()
+    }
+
+    /// The last step, if nothing was said since: its results are unread.
+    pub(super) fn last_step(&self) -> Option<usize> {
+        let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
+        let last = self.transcript.units.iter().rposition(understood)?;
+        match &self.transcript.units[last].kind {
+            UnitKind::Step { exchanges, .. } => {
+                exchanges.iter().all(|e| e.status != Status::Open).then_some(last)
+            }
+            _ => None,
+        }
+    }
+
+    /// The newest answer of the model that people can see: what the newest message replies to.
+    pub(super) fn answer(&self) -> Option<usize> {
+        let newest = self.newest_prompt()?;
+        let mut before = self.transcript.units[..newest].iter();
+        let at = before.rposition(|unit| !matches!(unit.kind, UnitKind::Prompt { by: Speaker::Host, .. }))?;
+        match &self.transcript.units[at].kind {
+            UnitKind::Step { reply, exchanges } if exchanges.is_empty() => {
+                reply.iter().any(|block| block.kind == BlockKind::Text).then_some(at)
+            }
+            _ => None,
+        }
+    }
+
+    /// What the host or the provider put into the conversation for good: instructions, and a provider's own compaction.
+    pub(super) fn instructions(&self) -> impl Iterator<Item = usize> {
+        let transcript = self.transcript;
+        let units = transcript.units.iter().enumerate();
+        units.filter(move |(_, unit)| wire::instructs(transcript, unit)).map(|(at, _)| at)
     }
 
     /// The first thing that a person said.

@@ -33,7 +33,7 @@ fn a_window_of_200_000_gives_the_promised_numbers() {
 fn every_budget_of_a_small_window_is_in_proportion_and_none_is_refused() {
     let p = with_window(4_000);
     assert_eq!((p.threshold, p.tail, p.tail_ceiling, p.goal), (2_000, 400, 600, 1_000));
-    assert_eq!((p.checkpoint.least, p.checkpoint.most), (400, 400));
+    assert_eq!((p.checkpoint.least, p.checkpoint.most), (500, 500));
     assert_eq!((p.sacred.recent, p.sacred.min, p.sacred.digest), (1_000, 100, 40));
     for window in (4_000..400_000).step_by(997) {
         let p = with_window(window);
@@ -53,7 +53,8 @@ fn a_checkpoint_is_a_fifth_of_what_it_replaces_within_its_bounds() {
     for (replaced, tokens) in cases {
         assert_eq!(budget.tokens(replaced), tokens, "{replaced} replaced");
     }
-    assert_eq!(with_window(4_000).checkpoint.tokens(3_000), 400);
+    assert_eq!(with_window(4_000).checkpoint.tokens(3_000), 500);
+    assert_eq!(with_window(32_000).checkpoint.most, 3_000);
     assert_eq!(with_window(1_000_000).checkpoint.most, 12_000);
 }
 

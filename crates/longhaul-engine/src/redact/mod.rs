@@ -27,11 +27,13 @@ mod value;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 
 pub use json::{JsonRedaction, NotJson};
 pub use rules::{RuleError, RuleSummary, Rules};
 pub use stream::{Piece, Stream};
 
+use crate::clip::{clip, on_one_line};
 use crate::known::{Clean, ContentKey};
 use mark::Marks;
 
@@ -50,6 +52,85 @@ impl Redacted {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Words of our own.
+    #[must_use]
+    pub fn own(words: &'static str) -> Self {
+        Self(words.to_owned())
+    }
+
+    /// The same with words of our own behind it.
+    #[must_use]
+    pub fn and_own(mut self, words: &'static str) -> Self {
+        self.0.push_str(words);
+        self
+    }
+
+    /// The same with a number behind it.
+    #[must_use]
+    pub fn and_number(mut self, number: usize) -> Self {
+        self.0.push_str(&number.to_string());
+        self
+    }
+
+    /// The same with what fetches the original behind it; a handle has letters and digits alone.
+    #[must_use]
+    pub fn and_handle(self, handle: Option<&str>) -> Self {
+        match handle.filter(|handle| handle.bytes().all(|byte| byte.is_ascii_alphanumeric())) {
+            Some(handle) => Self(format!("{} (recall {handle})", self.0)),
+            None => self,
+        }
+    }
+
+    /// The same with another redacted text behind it.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.0.push_str(&other.0);
+        self
+    }
+
+    /// The same with other words of ours in the place of some.
+    #[must_use]
+    pub fn with(&self, words: &str, instead: &'static str) -> Self {
+        Self(self.0.replace(words, instead))
+    }
+
+    /// Parts of it, with a sign of ours between them, and behind them.
+    #[must_use]
+    pub fn parts(&self, ranges: &[Range<usize>], between: &'static str, behind: &'static str) -> Self {
+        let parts: Vec<&str> = ranges.iter().map(|range| &self.0[range.clone()]).collect();
+        Self(parts.join(between) + behind)
+    }
+
+    /// Its lines.
+    pub fn lines(&self) -> impl Iterator<Item = Self> {
+        self.0.lines().map(|line| Self(line.to_owned()))
+    }
+
+    /// The same without lines that have nothing in them.
+    #[must_use]
+    pub fn without_blank_lines(&self) -> Self {
+        let lines: Vec<&str> = self.0.lines().filter(|line| !line.trim().is_empty()).collect();
+        Self(lines.join("\n"))
+    }
+
+    /// The same without blanks around it.
+    #[must_use]
+    pub fn trimmed(&self) -> Self {
+        Self(self.0.trim().to_owned())
+    }
+
+    /// About so many characters of it, with a count of what was left out.
+    #[must_use]
+    pub fn clipped(&self, most: usize) -> Self {
+        Self(clip(&self.0, most).into_owned())
+    }
+
+    /// Its words on one line of so many characters.
+    #[must_use]
+    pub fn on_one_line(&self, most: usize) -> Self {
+        Self(on_one_line(&self.0, most))
     }
 
     /// The text, owned.

@@ -7,9 +7,8 @@ use super::recognise::Channel;
 use super::spoken::{self, Heard, SpokenCall};
 use super::{Note, NoteKind};
 use crate::json::Span;
-use crate::transcript::{
-    Block, BlockKind, CHECKPOINT_OPENING, ElementId, Exchange, Place, Speaker, Status, Unit, UnitKind,
-};
+use crate::texts::CHECKPOINT_OPENING;
+use crate::transcript::{Block, BlockKind, ElementId, Exchange, Place, Speaker, Status, Unit, UnitKind};
 
 /// Builds units while a dialect walks its messages.
 #[derive(Default)]

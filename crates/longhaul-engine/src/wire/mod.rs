@@ -28,7 +28,8 @@ use crate::transcript::Transcript;
 
 pub use reading::{ClientMark, Lifetime, Part, Piece, Reading, Says, Seat, Settings, reading};
 pub(crate) use reading::{MARK, pair};
-pub use write::{Role, block, message, role};
+pub(crate) use spoken::ends_in_call;
+pub use write::{Role, block, instructs, message, role};
 
 /// Something strange in a body that did not keep it from being read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -76,6 +76,11 @@ pub(super) fn call_at_end(reply: &Block<'_>) -> Option<SpokenCall> {
     if ends_in_shell_fence(ending) { call("shell", Certainty::Likely) } else { None }
 }
 
+/// Whether a reply surely ends in a call that is written as text.
+pub(crate) fn ends_in_call(reply: &Block<'_>) -> bool {
+    call_at_end(reply).is_some_and(|call| call.certainty == Certainty::Sure)
+}
+
 /// Whether a text ends with a fence that holds a command rather than a program.
 fn ends_in_shell_fence(ending: &str) -> bool {
     let Some(inside) = ending.strip_suffix("\n```") else { return false };

@@ -1,9 +1,11 @@
 //! What a rewrite adds to a body: one message, or one block in a message that is there.
 
+use std::borrow::Cow;
+
 use super::raw::Key;
 use crate::Dialect;
-use crate::json::{Scanner, escape, unescape};
-use crate::transcript::{ElementId, Transcript};
+use crate::json::{Scanner, Span, escape, unescape};
+use crate::transcript::{Block, BlockKind, ElementId, Speaker, Transcript, Unit, UnitKind};
 
 /// Under whose name a message stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,9 +23,36 @@ pub enum Role {
 /// The role of a message or item; none where it is not understood.
 #[must_use]
 pub fn role(transcript: &Transcript<'_>, message: ElementId) -> Option<Role> {
+    let (role, kind) = role_and_kind(transcript.body, transcript.span_of(message))?;
+    role_of(role.as_deref(), kind.as_deref())
+}
+
+/// Whether a unit holds what is meant to last: instructions in mid-conversation, or a provider's own compaction.
+#[must_use]
+pub fn instructs(transcript: &Transcript<'_>, unit: &Unit<'_>) -> bool {
+    let is_compaction = |block: &Block<'_>| {
+        let kind = role_and_kind(transcript.body, block.at).and_then(|(_, kind)| kind);
+        kind.as_deref() == Some("compaction")
+    };
+    match &unit.kind {
+        UnitKind::Prompt { by: Speaker::Host, .. } => {
+            let message =
+                unit.owns.first().and_then(|id| Some((transcript.messages?, transcript.message_of(*id)?)));
+            let id = message.map(|(array, at)| ElementId { array, index: at as u32 });
+            id.and_then(|id| role(transcript, id)) == Some(Role::System)
+        }
+        UnitKind::Step { reply, .. } => {
+            reply.iter().filter(|b| b.kind == BlockKind::Unknown).any(is_compaction)
+        }
+        UnitKind::Opaque(block) => is_compaction(block),
+        UnitKind::Prompt { .. } | UnitKind::Checkpoint(_) => false,
+    }
+}
+
+/// The `role` and the `type` of an object.
+fn role_and_kind(body: &str, at: Span) -> Option<(Option<Cow<'_, str>>, Option<Cow<'_, str>>)> {
     let (mut role, mut kind) = (None, None);
-    let body = transcript.body;
-    let scanned = Scanner::within(body, transcript.span_of(message)).members(|scanner, key, _| {
+    let scanned = Scanner::within(body, at).members(|scanner, key, _| {
         let (value, value_kind) = scanner.value()?;
         if value_kind.is_string() {
             let text = || Some(unescape(&body[value.unquoted().range()]));
@@ -36,7 +65,7 @@ pub fn role(transcript: &Transcript<'_>, message: ElementId) -> Option<Role> {
         Ok(())
     });
     scanned.ok()?;
-    role_of(role.as_deref(), kind.as_deref())
+    Some((role, kind))
 }
 
 /// The role of a message or item with this `role` and this `type`.

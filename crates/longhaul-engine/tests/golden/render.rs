@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use longhaul_engine::transcript::{
-    Block, BlockKind, CHECKPOINT_OPENING, Exchange, Seal, Status, Transcript, Unit, UnitKind,
-};
+use longhaul_engine::texts::CHECKPOINT_OPENING;
+use longhaul_engine::transcript::{Block, BlockKind, Exchange, Seal, Status, Transcript, Unit, UnitKind};
 use serde_json::Value;
 
 /// What became of a unit of the session.

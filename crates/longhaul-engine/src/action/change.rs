@@ -1,0 +1,372 @@
+//! What a call did to the lines of files: which went out and which came in, as far as the call itself shows it.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use super::{Touched, patch, shell};
+use crate::tools::{Call, Family};
+
+/// Lines kept of each side: the telling ones.
+const MOST_OUT: usize = 4;
+const MOST_IN: usize = 8;
+/// A line longer than this is data.
+const WIDTH: usize = 600;
+/// More lines than this are not compared one by one.
+const COMPARED: usize = 20_000;
+
+/// What a call did to one file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Change {
+    /// The file, as the call writes it.
+    pub path: String,
+    /// What became of it; none where it was edited.
+    pub how: Option<Touched>,
+    /// The file that it was copied or moved from.
+    pub from: Option<String>,
+    /// Files that it writes when it is run, where it is a script.
+    pub writes: Vec<String>,
+    /// What went out.
+    pub out: Side,
+    /// What came in.
+    pub into: Side,
+}
+
+/// One side of a change.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Side {
+    /// How many lines.
+    pub lines: usize,
+    /// Some of them, each with its place, those that tell most first.
+    pub telling: Vec<(usize, String)>,
+}
+
+impl Side {
+    fn of(lines: &[&str], most: usize) -> Self {
+        let mut rated: Vec<(usize, f32)> = lines.iter().map(|line| tells(line)).enumerate().collect();
+        rated.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        // Beside lines that tell something, others are noise.
+        let least = rated.first().map_or(0.0, |(_, best)| best / 4.0);
+        let mut seen = HashSet::new();
+        rated.retain(|(at, rate)| *rate > least && seen.insert(lines[*at].trim()));
+        rated.truncate(most);
+        let telling = rated.iter().map(|(at, _)| (*at, lines[*at].trim().to_owned())).collect();
+        Self { lines: lines.iter().filter(|line| !line.trim().is_empty()).count(), telling }
+    }
+}
+
+/// How much a line of code tells by itself: the names in it; little where it only leads to others, nothing for brackets, blanks
+/// and data.
+fn tells(line: &str) -> f32 {
+    const SAYS_LITTLE: [&str; 20] = [
+        "#",
+        "//",
+        "/*",
+        "*",
+        "\"\"\"",
+        "import ",
+        "from ",
+        "use ",
+        "print(",
+        "with open(",
+        "console.log",
+        "echo ",
+        "if ",
+        "elif ",
+        "else",
+        "for ",
+        "while ",
+        "try",
+        "except ",
+        "} else",
+    ];
+    let line = line.trim();
+    let words: Vec<&str> = line
+        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.')))
+        .filter(|word| word.len() > 1)
+        .collect();
+    let unbroken = line.split_whitespace().any(|word| word.len() > 80);
+    if words.is_empty() || line.len() > WIDTH || unbroken {
+        return 0.0;
+    }
+    let names = words.iter().filter(|word| word.trim_matches(['_', '.']).contains(['_', '.'])).count();
+    // Prose is a comment or a text, whatever it stands in.
+    let is_prose = names == 0 && !line.contains(['=', '(', '{', '[', '<']);
+    let little = is_prose || SAYS_LITTLE.iter().any(|start| line.starts_with(start));
+    (words.len().min(6) + 2 * names.min(3)) as f32 * if little { 0.35 } else { 1.0 }
+}
+
+impl Change {
+    /// A file that is written from its beginning.
+    pub(super) fn created(path: String, content: &str) -> Self {
+        let lines: Vec<&str> = content.lines().collect();
+        let (how, into) = (Some(Touched::Created), Side::of(&lines, MOST_IN));
+        Self { path, how, into, writes: written_by(content), ..Self::default() }
+    }
+
+    /// Lines that take the place of others: what is on both sides is no change.
+    pub(super) fn edited(path: String, old: &[&str], new: &[&str]) -> Self {
+        let (old, new) = differing(old, new);
+        Self { path, out: Side::of(&old, MOST_OUT), into: Side::of(&new, MOST_IN), ..Self::default() }
+    }
+
+    /// With another edit of the same file.
+    fn and(&mut self, other: Self) {
+        for (side, more, most) in
+            [(&mut self.out, other.out, MOST_OUT), (&mut self.into, other.into, MOST_IN)]
+        {
+            let behind = side.lines;
+            side.telling.extend(more.telling.into_iter().map(|(at, line)| (behind + at, line)));
+            side.telling.truncate(most);
+            side.lines += more.lines;
+        }
+    }
+
+    /// Something that shows no lines.
+    pub(super) fn whole(path: String, how: Touched) -> Self {
+        Self { path, how: Some(how), ..Self::default() }
+    }
+}
+
+/// The files that a program writes, as far as its text names them: `open('a.py', 'w')`, with the name itself or one that it was given.
+pub(super) fn written_by(program: &str) -> Vec<String> {
+    const MODES: [&str; 6] = ["'w'", "\"w\"", "'a'", "\"a\"", "'w+'", "\"w+\""];
+    let mut found: Vec<String> = Vec::new();
+    let opened = program.match_indices("open(").filter_map(|(at, call)| {
+        let (name, rest) = program[at + call.len()..].split_once(',')?;
+        MODES.iter().any(|mode| rest.trim_start().starts_with(mode)).then_some(name.trim())
+    });
+    for name in opened {
+        let quoted = |text: &str| {
+            let sign = text.chars().next().filter(|sign| matches!(sign, '\'' | '"'))?;
+            text[1..].split_once(sign).map(|(path, _)| path.to_owned())
+        };
+        let given = || {
+            let lines = program
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix(name)?.trim_start().strip_prefix('='));
+            lines.map(str::trim_start).find_map(quoted)
+        };
+        let path = quoted(name).or_else(given).filter(|path| !path.is_empty() && !path.contains('\n'));
+        found.extend(path.filter(|path| !found.contains(path)));
+    }
+    found
+}
+
+/// The lines that only one side has.
+fn differing<'a>(old: &[&'a str], new: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
+    let same = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let (old, new) = (&old[same..], &new[same..]);
+    let same = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+    let (old, new) = (&old[..old.len() - same], &new[..new.len() - same]);
+    if old.len() + new.len() > COMPARED {
+        return (old.to_vec(), new.to_vec());
+    }
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    new.iter().for_each(|line| *left.entry(line.trim()).or_default() += 1);
+    let mut goes_on = |line: &&&str| match left.get_mut(line.trim()) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            false
+        }
+        _ => true,
+    };
+    let out: Vec<&str> = old.iter().filter(|line| goes_on(line)).copied().collect();
+    let mut came = Vec::new();
+    for line in new.iter().rev() {
+        if let Some(count) = left.get_mut(line.trim()).filter(|count| **count > 0) {
+            *count -= 1;
+            came.push(*line);
+        }
+    }
+    came.reverse();
+    (out, came)
+}
+
+/// How agents call the two sides of an edit, a whole text, a patch, and a list of edits.
+const OLD: [&str; 8] = ["old_string", "old_str", "oldText", "old_text", "old", "search", "find", "original"];
+const NEW: [&str; 8] =
+    ["new_string", "new_str", "newText", "new_text", "new", "replace", "replacement", "updated"];
+const WHOLE: [&str; 6] = ["content", "file_text", "contents", "text", "code", "body"];
+const PATCH: [&str; 6] = ["patch", "diff", "input", "patch_text", "changes", "command"];
+const LISTS: [&str; 4] = ["edits", "replacements", "changes", "diffs"];
+
+/// What a call does to files, one change for each; what changes nothing is none.
+pub(crate) fn changes(call: &Call, arguments: &str) -> Vec<Change> {
+    let mut by_path: Vec<Change> = Vec::new();
+    for change in every_change(call, arguments) {
+        let is_edit = |change: &Change| change.how.is_none();
+        match by_path.iter_mut().find(|other| other.path == change.path && is_edit(other) && is_edit(&change))
+        {
+            Some(other) => other.and(change),
+            None => by_path.push(change),
+        }
+    }
+    by_path
+}
+
+fn every_change(call: &Call, arguments: &str) -> Vec<Change> {
+    let path = || call.paths().into_iter().next().unwrap_or_default();
+    match call.family {
+        Some(Family::Run) => call.command().map(|command| shell::read(&command).changes).unwrap_or_default(),
+        Some(Family::Code) => by_program(&call.command().unwrap_or_default()),
+        Some(Family::Write) => {
+            vec![Change::created(path(), &call.argument(&WHOLE).unwrap_or_default())]
+        }
+        Some(Family::Edit) => {
+            let mut changes = edits(&path(), &call.arguments);
+            if changes.is_empty() {
+                let text = PATCH.iter().find_map(|name| call.arguments.get(*name)?.as_str());
+                let text = text.unwrap_or(arguments);
+                changes = blocks(&path(), text);
+                changes.extend(patch::changes(text));
+            }
+            changes
+        }
+        None if call.deletes() => vec![Change::whole(path(), Touched::Deleted)],
+        _ => Vec::new(),
+    }
+}
+
+/// What a program that is run at once does to files.
+pub(super) fn by_program(program: &str) -> Vec<Change> {
+    let lines: Vec<&str> = program.lines().collect();
+    written_by(program).into_iter().map(|path| Change::edited(path, &[], &lines)).collect()
+}
+
+/// The edits that an object names by its fields, or by a list of such objects.
+fn edits(path: &str, arguments: &Map<String, Value>) -> Vec<Change> {
+    let text = |names: &[&str]| names.iter().find_map(|name| arguments.get(*name)?.as_str());
+    if let Some(Value::Object(by_path)) = arguments.get("changes") {
+        return by_path.iter().filter_map(|(path, change)| of_path(path, change.as_object()?)).collect();
+    }
+    if let Some(new) = text(&NEW).or_else(|| text(&WHOLE).filter(|_| text(&OLD).is_some())) {
+        let old: Vec<&str> = text(&OLD).unwrap_or_default().lines().collect();
+        return vec![Change::edited(path.to_owned(), &old, &new.lines().collect::<Vec<_>>())];
+    }
+    let list = LISTS.iter().find_map(|name| arguments.get(*name)?.as_array());
+    list.into_iter().flatten().filter_map(Value::as_object).flat_map(|edit| edits(path, edit)).collect()
+}
+
+/// A change that an object names by its path: `{"update": {"unified_diff": "…"}}`.
+fn of_path(path: &str, change: &Map<String, Value>) -> Option<Change> {
+    let (kind, what) = change.iter().next()?;
+    let text = ["unified_diff", "content", "diff"]
+        .iter()
+        .find_map(|name| what.get(*name)?.as_str())
+        .unwrap_or_default();
+    Some(match kind.as_str() {
+        "add" => Change::created(path.to_owned(), text),
+        "delete" => Change::whole(path.to_owned(), Touched::Deleted),
+        _ => {
+            let side =
+                |sign: char| text.lines().filter_map(|line| line.strip_prefix(sign)).collect::<Vec<_>>();
+            Change::edited(path.to_owned(), &side('-'), &side('+'))
+        }
+    })
+}
+
+/// Blocks that name what is looked for and what takes its place, between lines of signs.
+fn blocks(path: &str, text: &str) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut rest = text;
+    while let Some((_, block)) = rest.split_once("<<<<<<< SEARCH") {
+        let Some((old, block)) = block.split_once("\n=======") else { break };
+        let Some((new, behind)) = block.split_once(">>>>>>>") else { break };
+        let old = old.split_once("\n-------\n").map_or(old, |(_, old)| old).trim_start_matches('\n');
+        let old: Vec<&str> = old.lines().filter(|line| !line.starts_with(":start_line:")).collect();
+        let new: Vec<&str> = new.trim_start_matches('\n').lines().collect();
+        changes.push(Change::edited(path.to_owned(), &old, &new));
+        rest = behind;
+    }
+    changes
+}
+
+/// An edit of the file that an editor has open: `edit 3:4`, the lines, `end_of_edit`; its first line and the others.
+pub(super) fn open_file_edit(command: &str) -> Option<(&str, &str)> {
+    let (head, rest) = command.trim_start().split_once('\n')?;
+    let is_edit = head.strip_prefix("edit ").is_some_and(|range| range.contains(':'));
+    let (text, _) = rest.rsplit_once("end_of_edit").filter(|_| is_edit)?;
+    Some((head, text))
+}
+
+/// Lines that an editor put into the file that it had open, which its answer names.
+pub(crate) fn into_open_file(command: &str, shown: &str) -> Option<Change> {
+    let (head, text) = open_file_edit(command)?;
+    let range = head.strip_prefix("edit ").and_then(|range| range.trim().split_once(':'));
+    let range = range.and_then(|(from, to)| {
+        Some((from.parse::<usize>().ok()?, to.split_whitespace().next()?.parse::<usize>().ok()?))
+    });
+    let path =
+        shown.split_once("[File: ").and_then(|(_, path)| path.split_once(" (")).map_or("", |(path, _)| path);
+    let mut change = Change::edited(path.to_owned(), &[], &text.lines().collect::<Vec<_>>());
+    change.out.lines = range.map_or(0, |(from, to)| (to + 1).saturating_sub(from));
+    Some(change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(tool: &str, arguments: &str) -> Vec<String> {
+        let call = Call::of(Some(tool), Some(arguments));
+        let of = |change: Change| {
+            let how = change.how.map_or("Edited".to_owned(), |how| format!("{how:?}"));
+            let lines = |side: &Side| side.telling.iter().map(|(_, line)| line.clone()).collect::<Vec<_>>();
+            format!("{} {how} -{:?} +{:?}", change.path, lines(&change.out), lines(&change.into))
+        };
+        changes(&call, arguments).into_iter().map(of).collect()
+    }
+
+    #[test]
+    fn lines_out_and_lines_in_are_read_from_every_form() {
+        for (tool, arguments, expected) in [
+            (
+                "Edit",
+                r#"{"file_path":"a.rs","old_string":"fn a() {\n  let x = 1;\n}","new_string":"fn a() {\n  let x = 2;\n}"}"#,
+                r#"a.rs Edited -["let x = 1;"] +["let x = 2;"]"#,
+            ),
+            (
+                "write_file",
+                r#"{"path":"a.py","content":"import os\nport = 80\n"}"#,
+                r#"a.py Created -[] +["port = 80", "import os"]"#,
+            ),
+            (
+                "MultiEdit",
+                r#"{"file_path":"a","edits":[{"old_string":"first one","new_string":"second one"}]}"#,
+                r#"a Edited -["first one"] +["second one"]"#,
+            ),
+            (
+                "apply_patch",
+                r#"{"input":"*** Begin Patch\n*** Update File: b.rs\n@@\n-old line\n+new line\n*** End Patch"}"#,
+                r#"b.rs Edited -["old line"] +["new line"]"#,
+            ),
+            (
+                "apply_diff",
+                r#"{"path":"c","diff":"<<<<<<< SEARCH\n:start_line:3\n-------\nold text\n=======\nnew text\n>>>>>>> REPLACE"}"#,
+                r#"c Edited -["old text"] +["new text"]"#,
+            ),
+            (
+                "bash",
+                r#"{"command":"cat > d.txt <<'E'\nsome words\nE"}"#,
+                r#"d.txt Created -[] +["some words"]"#,
+            ),
+            (
+                "bash",
+                r#"{"command":"sed -i 's/old name/new name/g' e.c"}"#,
+                r#"e.c Edited -["old name"] +["new name"]"#,
+            ),
+            ("bash", r#"{"command":"git checkout -- f.c"}"#, "f.c Restored -[] +[]"),
+        ] {
+            assert_eq!(shown(tool, arguments), [expected], "{tool} {arguments}");
+        }
+    }
+
+    #[test]
+    fn an_edit_of_the_open_file_has_the_path_that_is_shown() {
+        let change =
+            into_open_file("edit 3:4\n  port = 81\nend_of_edit", "[File: /a/b.py (90 lines total)]").unwrap();
+        assert_eq!((change.path.as_str(), change.into.telling.len()), ("/a/b.py", 1));
+        assert_eq!(into_open_file("ls\nedit", ""), None);
+    }
+}

@@ -1,0 +1,500 @@
+//! What could stand in a checkpoint, and what each is worth per token: sketched from the evidence first, so that only what could
+//! be bought is redacted and written.
+
+use std::collections::{HashMap, HashSet};
+
+use super::net::{File, Files, is_below};
+use super::write::Draft;
+use super::{Completed, Quoted, Section};
+use crate::action::{Change, Outcome, Touched, Verb};
+use crate::evidence::{Did, Item, Read, Sense, TaskState, asks, denies, weigh_said};
+use crate::redact::Redacted;
+use crate::tools::{changes_surroundings, looks_up};
+
+/// Something that could be said.
+pub(super) struct Sketch<'d> {
+    pub(super) what: What<'d>,
+    /// Where it stands in time: what came first stands first. What an earlier checkpoint said comes before all.
+    pub(super) at: (usize, usize),
+    /// Its number, once it has one.
+    pub(super) number: u32,
+    /// What a token of it is worth.
+    pub(super) rate: f64,
+}
+
+impl What<'_> {
+    /// Whether it is something that was done or concluded now.
+    pub(super) fn is_action(&self) -> bool {
+        match self {
+            Self::Heard(_) | Self::Answer(..) | Self::Notes(..) | Self::Change(..) | Self::Changes(_) => true,
+            Self::Refused(_) | Self::Run(..) | Self::Call(_) => true,
+            Self::Said(..)
+            | Self::Rule(_)
+            | Self::Question(_)
+            | Self::Tests(..)
+            | Self::File(..)
+            | Self::Task(_) => false,
+            Self::Carried(..) | Self::CarriedEntry(_) | Self::Quote(..) => false,
+        }
+    }
+}
+
+/// What a candidate is made from.
+pub(super) enum What<'d> {
+    /// A person's words, and whether what they asked for was handed in.
+    Said(&'d Read, bool),
+    /// A rule out of a long message.
+    Rule(String),
+    /// Words that may be a person's.
+    Heard(&'d Read),
+    /// The closing words to a request.
+    Answer(&'d Read, Option<&'d Read>),
+    /// Sentences of a reply in the middle of its work: those with these places.
+    Notes(&'d Read, Vec<usize>),
+    /// A change of a file, by its place among those of its exchange.
+    Change(&'d Read, usize),
+    /// Changes of many files at once.
+    Changes(&'d Read),
+    /// An edit that was not applied.
+    Refused(&'d Read),
+    /// A command, with how often it was run with this outcome.
+    Run(&'d Read, usize),
+    /// Another tool's call, or several with the same answer.
+    Call(Vec<&'d Read>),
+    /// A question to the user with its answer.
+    Question(&'d Read),
+    /// The newest test run, and whether files were changed since.
+    Tests(&'d Read, bool),
+    /// What became of a file, and what an earlier checkpoint says of it.
+    File(File, Option<&'d Redacted>),
+    /// A task of the agent's list.
+    Task(&'d Item),
+    /// What an earlier checkpoint listed.
+    Carried(Section, &'d Redacted),
+    /// What an earlier checkpoint counted among the actions.
+    CarriedEntry(&'d Completed),
+    /// Lines that an earlier checkpoint quoted, or that are on the topic.
+    Quote(&'d Quoted, usize),
+}
+
+/// What a token is worth, by what it says.
+struct Worth {
+    said: f64,
+    rule: f64,
+    small_talk: f64,
+    heard: f64,
+    answer: f64,
+    /// An answer that the next message says is not so.
+    denied: f64,
+    note: f64,
+    change: f64,
+    created: f64,
+    undone: f64,
+    refused: f64,
+    run_failed: f64,
+    run: f64,
+    run_before: f64,
+    call: f64,
+    question: f64,
+    tests: f64,
+    file: f64,
+    /// What was done to it once is told where it was done.
+    file_once: f64,
+    file_read: f64,
+    task: f64,
+    carried: f64,
+    quoted: f64,
+}
+
+const WORTH: Worth = Worth {
+    said: 10.0,
+    rule: 14.0,
+    small_talk: 3.0,
+    heard: 1.5,
+    answer: 4.5,
+    denied: 1.0,
+    note: 0.85,
+    change: 3.0,
+    created: 1.8,
+    undone: 0.5,
+    refused: 1.6,
+    run_failed: 2.6,
+    run: 1.9,
+    run_before: 1.3,
+    call: 1.2,
+    question: 4.0,
+    tests: 5.0,
+    file: 2.2,
+    file_once: 1.3,
+    file_read: 0.35,
+    task: 8.0,
+    carried: 3.0,
+    quoted: 0.6,
+};
+
+/// A message of more bytes may be cut.
+const LONG_MESSAGE: usize = 160;
+
+/// Words of a person shorter than this, without a word that makes them a rule, are small talk.
+const SMALL_TALK: usize = 40;
+
+/// An answer of no more bytes says the same for all that got it.
+const SHORT_ANSWER: usize = 60;
+
+/// More changes than this in one call are told together.
+const SEVERAL: usize = 3;
+
+/// What was said again among so many newer sentences is said once, in its newest words.
+const RECENT: usize = 40;
+
+pub(super) fn sketch<'d>(draft: &Draft<'d>) -> Vec<Sketch<'d>> {
+    let mut sketches = Sketches { draft, list: Vec::new(), units: units(draft) };
+    sketches.said();
+    sketches.told();
+    sketches.deeds();
+    sketches.tests();
+    sketches.tasks();
+    sketches.files();
+    sketches.carried();
+    sketches.quotes();
+    sketches.list
+}
+
+fn units(draft: &Draft<'_>) -> usize {
+    let lists = [&draft.evidence.said, &draft.evidence.told, &draft.evidence.deeds];
+    lists.iter().filter_map(|list| list.last()).map(|last| last.unit + 1).max().unwrap_or(1)
+}
+
+struct Sketches<'s, 'd> {
+    draft: &'s Draft<'d>,
+    list: Vec<Sketch<'d>>,
+    units: usize,
+}
+
+impl<'d> Sketches<'_, 'd> {
+    fn add(&mut self, what: What<'d>, (unit, place): (usize, usize), rate: f64) {
+        // What is newer is worth more, but never all: a session has a beginning, too.
+        let age = 0.45 + 0.55 * unit as f64 / self.units as f64;
+        self.list.push(Sketch { what, at: (unit + 1, place), number: 0, rate: rate * age });
+    }
+
+    fn folded(&self, list: &'d [Read]) -> impl DoubleEndedIterator<Item = &'d Read> + use<'d> {
+        let folded = self.draft.folded;
+        list.iter().filter(move |read| folded(read.unit))
+    }
+
+    fn said(&mut self) {
+        let all = &self.draft.evidence.said;
+        let last: HashMap<&str, usize> = all.iter().map(|said| (said.words(), said.unit)).collect();
+        for said in self.folded(all) {
+            let words = said.words();
+            let rate = match () {
+                // What is said again is said once.
+                () if words.is_empty() || last.get(words) != Some(&said.unit) => continue,
+                () if !said.by_user => WORTH.heard,
+                () if words.chars().count() < SMALL_TALK && weigh_said(words) < 2.0 => WORTH.small_talk,
+                () => WORTH.said,
+            };
+            let handed_in = said.by_user && self.is_handed_in(said.unit);
+            let rate = if handed_in { WORTH.small_talk } else { rate };
+            let what = if said.by_user { What::Said(said, handed_in) } else { What::Heard(said) };
+            let rules = if said.by_user && !handed_in { said.rules() } else { Vec::new() };
+            // A rule is as good as on the day it was given.
+            let holds =
+                |what, place| Sketch { what, at: (said.unit + 1, place), number: 0, rate: WORTH.rule };
+            if words.len() <= LONG_MESSAGE && !rules.is_empty() {
+                self.list.push(holds(what, said.block));
+                continue;
+            }
+            self.add(what, (said.unit, said.block), rate);
+            // Of a long message, the rules stand for themselves, so that they stay where it is cut.
+            self.list
+                .extend(rules.into_iter().enumerate().map(|(place, rule)| holds(What::Rule(rule), place)));
+        }
+    }
+
+    /// Whether the work that a message asked for was handed in, before anybody said something else.
+    fn is_handed_in(&self, unit: usize) -> bool {
+        let evidence = self.draft.evidence;
+        let next = evidence.said.get(evidence.said.partition_point(|said| said.unit <= unit));
+        let Some(end) = next.map(|next| next.unit) else { return false };
+        let until = |list: &'d [Read]| {
+            let first = list.partition_point(|read| read.unit <= unit);
+            list[first..].iter().take_while(move |read| read.unit < end)
+        };
+        until(&evidence.deeds).any(|read| read.did().is_some_and(|did| did.finishes))
+            || until(&evidence.told).any(|read| read.told().is_some_and(|told| told.hands_in))
+    }
+
+    /// Closing words whole, of all else the sentences that tell; of two that say the same, the newer one.
+    fn told(&mut self) {
+        let told = &self.draft.evidence.told;
+        let mut newer: Vec<&Sense> = Vec::new();
+        for read in self.folded(told).rev() {
+            let Some(said) = read.told() else { continue };
+            let people = &self.draft.evidence.said;
+            let next = people.partition_point(|said| said.unit < read.unit);
+            let request = next.checked_sub(1).map(|at| &people[at]);
+            let is_first =
+                request.is_some_and(|request| request.unit + 1 == read.unit && asks(request.words()));
+            if read.visible && (read.closes || is_first) && !said.text.is_empty() {
+                let denied = people.get(next).is_some_and(|said| denies(said.words()));
+                let rate = match denied {
+                    // What is being replied to is told like what people say.
+                    _ if self.draft.answer == Some(read.unit) => WORTH.said,
+                    true => WORTH.denied,
+                    false => WORTH.answer,
+                };
+                self.add(What::Answer(read, request), (read.unit, read.block), rate);
+                continue;
+            }
+            let mut places = Vec::new();
+            for (place, note) in said.notes.iter().enumerate().rev() {
+                let recent = newer.len().saturating_sub(RECENT);
+                if !note.claims_success && !newer[recent..].iter().any(|other| note.sense.is_in(other)) {
+                    newer.push(&note.sense);
+                    places.push(place);
+                }
+            }
+            places.sort_by(|a, b| said.notes[*b].weight.total_cmp(&said.notes[*a].weight));
+            if let Some(best) = places.first() {
+                let rate = WORTH.note * f64::from(said.notes[*best].weight.min(3.0));
+                self.add(What::Notes(read, places), (read.unit, read.block), rate);
+            }
+        }
+    }
+
+    fn deeds(&mut self) {
+        let deeds = &self.draft.evidence.deeds;
+        let deleted = deleted_later(deeds);
+        // Files that were looked at or edited are the work itself; others are scratch.
+        let edited = |did: &'d Did| {
+            did.changes.iter().filter(|change| change.how.is_none()).map(|change| change.path.as_str())
+        };
+        let touched: HashSet<&str> =
+            deeds.iter().filter_map(Read::did).flat_map(|did| did.read().chain(edited(did))).collect();
+        // Of each command, how it ended in later runs.
+        let mut later: HashMap<&str, Later<'_>> = HashMap::new();
+        let mut called: HashMap<&str, usize> = HashMap::new();
+        let mut alike: HashMap<(&str, &str), usize> = HashMap::new();
+        for (index, read) in deeds.iter().enumerate().rev() {
+            let Some(did) = read.did() else { continue };
+            let action = &did.action;
+            let is_run = action.verb == Verb::Run;
+            let newer = later.get(did.same.as_str()).filter(|_| is_run).copied();
+            if is_run {
+                let same = newer.filter(|newer| newer.verdict == did.verdict);
+                let outcomes = newer.map_or(0, |newer| newer.outcomes) + usize::from(same.is_none());
+                let runs = same.map_or(1, |newer| newer.runs + 1);
+                later.insert(&did.same, Later { verdict: &did.verdict, runs, outcomes });
+            }
+            if !(self.draft.folded)(read.unit) {
+                continue;
+            }
+            let at = |place: usize| (read.unit, read.block * 64 + place);
+            if did.question.is_some() {
+                self.add(What::Question(read), at(0), WORTH.question);
+                continue;
+            }
+            if did.finishes {
+                self.add(What::Answer(read, None), at(0), WORTH.answer);
+                continue;
+            }
+            if did.is_refused {
+                self.add(What::Refused(read), at(0), WORTH.refused);
+                continue;
+            }
+            let runs_it = |change: &Change| {
+                // A script that is written and run at once is told by its run, unless it is there to change something else.
+                let name = change.path.rsplit('/').next().unwrap_or(&change.path);
+                let is_run = |at: usize| {
+                    did.same[..at].ends_with(['/', ' '])
+                        && did.same[at + name.len()..].trim_start_matches([';', ' ']).is_empty()
+                };
+                change.how == Some(Touched::Created)
+                    && change.writes.is_empty()
+                    && did.same.find(name).is_some_and(is_run)
+            };
+            // One call that changes many files is told in one line.
+            let few = did.changed().len() <= SEVERAL;
+            if !few {
+                self.add(What::Changes(read), at(0), WORTH.change);
+            }
+            for (place, change) in
+                did.changed().iter().enumerate().filter(|(_, change)| few && !runs_it(change))
+            {
+                let gone = deleted.iter().any(|(path, last)| {
+                    *last > index && (*path == change.path || is_below(&change.path, path))
+                });
+                let rate = match change.how {
+                    _ if gone => WORTH.undone,
+                    Some(Touched::Created)
+                        if change.writes.is_empty()
+                            && change.from.is_none()
+                            && !touched.contains(change.path.as_str()) =>
+                    {
+                        WORTH.created
+                    }
+                    Some(Touched::Deleted) => WORTH.undone,
+                    _ => WORTH.change,
+                };
+                self.add(What::Change(read, place), at(place), rate);
+            }
+            let failed = action.outcome == Outcome::Failed;
+            let wrote = !did.changed().is_empty();
+            match action.verb {
+                _ if did.is_edit && wrote => {}
+                _ if action.looks || did.asked.is_empty() && did.verdict.is_empty() => {}
+                Verb::Run if wrote && did.verdict.is_empty() => {}
+                Verb::Run => {
+                    let runs = later.get(did.same.as_str()).map_or(1, |later| later.runs);
+                    let rate = match newer {
+                        // The same again: the newer one tells it.
+                        Some(newer) if newer.verdict == did.verdict => continue,
+                        Some(newer) => {
+                            WORTH.run_before * if failed { 1.6 } else { 0.8 } / (newer.outcomes as f64).sqrt()
+                        }
+                        None if failed || action.tests.is_some() => WORTH.run_failed,
+                        None if changes_surroundings(&did.same) => WORTH.change,
+                        None => WORTH.run,
+                    };
+                    self.add(What::Run(read, runs), at(40), rate);
+                }
+                _ if !looks_up(&action.tool) => self.add(What::Call(vec![read]), at(40), WORTH.change),
+                _ => {
+                    let times = called.entry(&action.tool).or_default();
+                    *times += 1;
+                    let rate = WORTH.call / (*times as f64).sqrt();
+                    // Many look-ups with one short answer are told together.
+                    let verdict = did.verdict.first().map_or("", String::as_str);
+                    if verdict.len() > SHORT_ANSWER {
+                        self.add(What::Call(vec![read]), at(40), rate);
+                    } else if let Some(place) = alike.get(&(action.tool.as_str(), verdict)) {
+                        if let What::Call(reads) = &mut self.list[*place].what {
+                            reads.insert(0, read);
+                        }
+                    } else {
+                        alike.insert((&action.tool, verdict), self.list.len());
+                        self.add(What::Call(vec![read]), at(40), rate);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The newest test run of all, if it is not in sight.
+    fn tests(&mut self) {
+        let deeds = &self.draft.evidence.deeds;
+        let tested = deeds.iter().rposition(|read| read.did().is_some_and(|did| did.action.tests.is_some()));
+        if let Some(at) = tested.filter(|at| (self.draft.folded)(deeds[*at].unit)) {
+            let since = deeds[at + 1..].iter().filter_map(Read::did).any(|did| !did.changed().is_empty());
+            self.add(What::Tests(&deeds[at], since), (deeds[at].unit, 0), WORTH.tests);
+        }
+    }
+
+    /// The agent's list of tasks as it stood last, if that is not in sight.
+    fn tasks(&mut self) {
+        let evidence = self.draft.evidence;
+        let lists = evidence.told.iter().chain(&evidence.deeds).filter(|read| !read.tasks().is_empty());
+        let Some(newest) = lists.max_by_key(|read| read.unit).filter(|read| (self.draft.folded)(read.unit))
+        else {
+            return;
+        };
+        for (place, task) in newest.tasks().iter().enumerate() {
+            let rate = if task.kind == TaskState::Done { WORTH.file } else { WORTH.task };
+            self.add(What::Task(task), (newest.unit, place), rate);
+        }
+    }
+
+    fn files(&mut self) {
+        let mut files = Files::default();
+        for read in self.folded(&self.draft.evidence.deeds) {
+            let Some(did) = read.did() else { continue };
+            did.read().for_each(|path| files.read(read.unit, path));
+            did.changed().iter().for_each(|change| files.change(read.unit, change));
+            if did.action.verb == Verb::Run && did.action.outcome != Outcome::Failed {
+                files.run(read.unit, &did.same);
+            }
+        }
+        let before = self.draft.previous.map_or(&[][..], |before| before.list(Section::RelevantFiles));
+        let noted: HashMap<String, &Redacted> =
+            before.iter().map(|note| (super::write::path_of(note), note)).collect();
+        for file in files.into_list() {
+            let rate = match file.edits {
+                _ if !file.is_changed() => WORTH.file_read,
+                _ if file.created && file.by.is_none() => WORTH.file_once * 0.6,
+                0 | 1 if file.by.is_none() => WORTH.file_once,
+                _ => WORTH.file,
+            };
+            let (unit, before) = (file.unit, noted.get(&file.path).copied());
+            self.add(What::File(file, before), (unit, 0), rate);
+        }
+    }
+
+    /// What the checkpoint before said, as far as nothing newer takes its place: older than all else, and worth less each time.
+    fn carried(&mut self) {
+        let Some(before) = self.draft.previous else { return };
+        let evidence = self.draft.evidence;
+        let has_tasks = self.list.iter().any(|sketch| matches!(sketch.what, What::Task(_)))
+            || evidence.told.iter().chain(&evidence.deeds).any(|read| !read.tasks().is_empty());
+        let has_tests = evidence.deeds.iter().filter_map(Read::did).any(|did| did.action.tests.is_some());
+        for section in Section::ALL {
+            let rate = match section {
+                Section::RemainingWork | Section::InProgress if has_tasks => continue,
+                Section::ActiveState if has_tests => continue,
+                Section::ActiveTask | Section::Goal | Section::Constraints => WORTH.said * 0.6,
+                Section::RelevantFiles => WORTH.file * 0.6,
+                _ => WORTH.carried,
+            };
+            for (place, item) in before.list(section).iter().enumerate() {
+                self.list.push(Sketch {
+                    what: What::Carried(section, item),
+                    at: (0, place),
+                    number: 0,
+                    rate,
+                });
+            }
+        }
+        for (place, completed) in before.completed().iter().enumerate() {
+            let rate = WORTH.carried * (0.35 + 0.25 * place as f64 / before.completed().len() as f64);
+            self.list.push(Sketch { what: What::CarriedEntry(completed), at: (0, place), number: 0, rate });
+        }
+    }
+
+    fn quotes(&mut self) {
+        let before = self.draft.previous.map_or(&[][..], |before| before.quoted());
+        for (source, quoted) in before.iter().chain(self.draft.quotes).enumerate() {
+            for line in 0..quoted.lines.len() {
+                let what = What::Quote(quoted, line);
+                self.list.push(Sketch {
+                    what,
+                    at: (source, line),
+                    number: 0,
+                    rate: WORTH.quoted * (1.0 + source as f64 / 100.0),
+                });
+            }
+        }
+    }
+}
+
+/// How later runs of a command ended.
+#[derive(Clone, Copy)]
+struct Later<'d> {
+    /// The oldest of them,
+    verdict: &'d [String],
+    /// how many in a row ended so,
+    runs: usize,
+    /// and how many outcomes there were.
+    outcomes: usize,
+}
+
+/// For each path that was deleted or put back, the last exchange that did so.
+fn deleted_later(deeds: &[Read]) -> HashMap<&str, usize> {
+    let mut last = HashMap::new();
+    for (index, did) in deeds.iter().enumerate().filter_map(|(index, read)| Some((index, read.did()?))) {
+        let gone =
+            did.changed().iter().filter(|c| matches!(c.how, Some(Touched::Deleted | Touched::Restored)));
+        last.extend(gone.map(|change| (change.path.as_str(), index)));
+    }
+    last
+}

@@ -1,0 +1,588 @@
+//! From evidence to a checkpoint within a budget.
+
+use super::candidates::{Sketch, What, sketch};
+use super::fill::{Bought, Form, Offer, fill};
+use super::pieces::excerpt;
+use super::render::heading;
+use super::{Checkpoint, Completed, Quoted, Section, Topic};
+use crate::action::{Change, Outcome, Touched, Verb};
+use crate::evidence::{Did, Evidence, Read, TaskState, Told, weigh, weigh_said};
+use crate::redact::{Content, Redacted, Redactor};
+use crate::texts::{Act, Entry, FileNote, Marker};
+use crate::tokens::{Counter, Tokens, estimate};
+
+/// What a checkpoint is made from.
+pub struct Draft<'d> {
+    /// What could be cited.
+    pub evidence: &'d Evidence,
+    /// Which units are folded.
+    pub folded: &'d dyn Fn(usize) -> bool,
+    /// The checkpoint that this one takes the place of.
+    pub previous: Option<&'d Checkpoint>,
+    /// Lines on the topic.
+    pub quotes: &'d [Quoted],
+    /// What fetches a block of a unit again, where originals are kept.
+    pub handle: &'d dyn Fn(usize, usize) -> Option<String>,
+    /// What it may cost.
+    pub budget: Tokens,
+    /// Whose tokens.
+    pub counter: Counter,
+    /// The unit with the answer that the newest message replies to.
+    pub answer: Option<usize>,
+    /// A topic that is to be kept before all else.
+    pub focus: Option<&'d str>,
+    /// The words around it.
+    pub marker: &'d Marker,
+}
+
+/// A checkpoint as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// Its text.
+    pub text: String,
+    /// What that costs.
+    pub tokens: Tokens,
+    /// How many things there were to say,
+    pub found: usize,
+    /// and how many of them are said.
+    pub kept: usize,
+}
+
+/// Characters of the forms of a person's words, and of an answer.
+const SAID: [usize; 5] = [160, 500, 1_500, 5_000, 20_000];
+const ANSWER: [usize; 4] = [180, 500, 1_400, 4_000];
+/// Characters of a command and of what came of it, in a short and in a long form.
+const COMMAND: [usize; 2] = [90, 260];
+const OUTCOME: [usize; 2] = [150, 420];
+/// Characters of a line that went out or came in, and how many of each.
+const LINE: [usize; 3] = [90, 120, 150];
+const LINES_OUT: [usize; 3] = [1, 2, 4];
+const LINES_IN: [usize; 3] = [1, 3, 8];
+/// What a longer form is worth beside the shorter one, per token: what people said comes before all else, as far as they said it
+/// themselves and did not paste it.
+const LONGER: [f64; 5] = [1.0, 0.5, 0.25, 0.12, 0.05];
+const LONGER_SAID: [f64; 5] = [1.0, 0.8, 0.6, 0.25, 0.05];
+/// The share of a budget for what is on the topic, where there is one; and what people said may take at least.
+const ON_TOPIC: f64 = 0.66;
+const PEOPLE: f64 = 0.3;
+/// What the mark of an item costs.
+const MARK: u64 = 3;
+/// A candidate is worth writing only if so many tokens of the budget are there for each.
+const LEAST: u64 = 8;
+
+/// Writes the checkpoint of what is folded: never over the budget, but never less than its marker.
+pub(crate) fn write(draft: &Draft<'_>, redactor: &mut Redactor) -> Written {
+    let mut sketches = sketch(draft);
+    let found = sketches.len();
+    sketches.sort_by_key(|sketch| sketch.at);
+    number(draft, &mut sketches);
+    // Only what could be bought is written.
+    let most = 16 + (draft.budget.number() / LEAST) as usize;
+    if draft.focus.is_none() && sketches.len() > most {
+        sketches.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+        sketches.truncate(most);
+    }
+    sketches.sort_by_key(|sketch| sketch.at);
+    let mut writer = Writer { draft, redactor };
+    let candidates: Vec<Candidate> = sketches.iter().filter_map(|sketch| writer.candidate(sketch)).collect();
+    let offers: Vec<Offer> = candidates.iter().map(Candidate::offer).collect();
+    let mut bought = choose(draft, &candidates, &offers);
+    loop {
+        let forms = bought.forms(offers.len());
+        let checkpoint = assemble(&candidates, &forms);
+        let text = checkpoint.render(draft.marker);
+        let tokens = draft.counter.count(&text);
+        let over = tokens.number().saturating_sub(draft.budget.number());
+        if over == 0 || !bought.give_back(&offers, over) {
+            let kept = forms.iter().flatten().count();
+            return Written { checkpoint, text, tokens, found, kept };
+        }
+    }
+}
+
+/// Numbers what was done and concluded, in order, whether it will be listed or not: a gap says that something is left out.
+fn number(draft: &Draft<'_>, sketches: &mut [Sketch<'_>]) {
+    let before = draft.previous.and_then(|before| before.completed().last());
+    let mut next = before.map_or(1, |last| last.number.saturating_add(1));
+    for sketch in sketches.iter_mut().filter(|sketch| sketch.what.is_action()) {
+        sketch.number = next;
+        next = next.saturating_add(1);
+    }
+}
+
+/// What the budget buys; with a topic, first what is on it.
+fn choose(draft: &Draft<'_>, candidates: &[Candidate], offers: &[Offer]) -> Bought {
+    let least = draft.counter.count(&Checkpoint::least(draft.marker));
+    let factor = draft.counter.factor;
+    let estimated = |text: &str| factor.times(estimate(text)).number();
+    let mut openings: Vec<u64> =
+        Section::ALL.iter().map(|section| estimated(&heading(*section)) + 1).collect();
+    let mut budget = (draft.budget - least).number();
+    let Some(topic) = draft.focus.and_then(Topic::on) else {
+        return fill(offers, &mut openings, &mut budget, |_| true);
+    };
+    let on_topic: Vec<bool> = candidates.iter().map(|candidate| candidate.is_on(&topic)).collect();
+    let of_all = |share: f64| (draft.budget.number() as f64 * share) as u64;
+    // What people said is not the price of a topic, and their rules least of all.
+    let is_said = |offer: usize| matches!(candidates[offer].section, Section::Goal | Section::Constraints);
+    let mut people = (budget - of_all(ON_TOPIC).min(budget)).max(of_all(PEOPLE)).min(budget);
+    budget -= people;
+    let said = fill(offers, &mut openings, &mut people, is_said);
+    budget += people;
+    let mut share = of_all(ON_TOPIC).min(budget);
+    budget -= share;
+    let first = fill(offers, &mut openings, &mut share, |offer| on_topic[offer] && !is_said(offer));
+    budget += share;
+    let others = fill(offers, &mut openings, &mut budget, |offer| !on_topic[offer] && !is_said(offer));
+    said.then(first).then(others)
+}
+
+/// Puts what was bought into its sections, in order of time.
+fn assemble(candidates: &[Candidate], forms: &[Option<usize>]) -> Checkpoint {
+    let mut checkpoint = Checkpoint::default();
+    for (candidate, form) in candidates.iter().zip(forms) {
+        let Some(form) = form else { continue };
+        match candidate.forms[*form].0.clone() {
+            Piece::Item(text) => checkpoint.push(candidate.section, text),
+            Piece::Entry(number, entry) => {
+                let number = number.unwrap_or(candidate.number);
+                checkpoint.completed.push(Completed { number, entry });
+            }
+            Piece::Line(source, line) => match checkpoint.quoted.last_mut() {
+                Some(last) if last.source == source => last.lines.push(line),
+                _ => checkpoint.quoted.push(Quoted { source, lines: vec![line] }),
+            },
+        }
+    }
+    // A rule stands once: not beside the message that says it.
+    let bare = |text: &Redacted| text.as_str().split_whitespace().collect::<String>();
+    let said: Vec<String> = checkpoint.list(Section::Goal).iter().map(bare).collect();
+    let is_new = |rule: &Redacted| !said.iter().any(|said| said.contains(&bare(rule)));
+    checkpoint.lists[Section::Constraints as usize].retain(is_new);
+    checkpoint
+}
+
+/// Something that could be said, in forms from short to long, each with its rate.
+struct Candidate {
+    section: Section,
+    /// Its number, if it is an action of its own.
+    number: u32,
+    forms: Vec<(Piece, Form)>,
+}
+
+#[derive(Clone, PartialEq)]
+enum Piece {
+    Item(Redacted),
+    /// An action, with its number if it has one.
+    Entry(Option<u32>, Entry),
+    /// A quoted line and its source.
+    Line(Redacted, Redacted),
+}
+
+impl Piece {
+    fn text(&self) -> String {
+        match self {
+            Self::Item(text) => text.as_str().to_owned(),
+            Self::Entry(_, entry) => entry.to_string(),
+            Self::Line(source, line) => format!("{source}\n{line}"),
+        }
+    }
+
+    /// What is counted: the source of a line stands once for all of its lines.
+    fn counted(&self) -> String {
+        match self {
+            Self::Line(_, line) => line.as_str().to_owned(),
+            piece => piece.text(),
+        }
+    }
+}
+
+impl Candidate {
+    fn offer(&self) -> Offer {
+        Offer { group: self.section as usize, forms: self.forms.iter().map(|(_, form)| *form).collect() }
+    }
+
+    fn is_on(&self, topic: &Topic) -> bool {
+        self.forms.last().is_some_and(|(piece, _)| topic.is_in(&piece.text()))
+    }
+}
+
+/// The path that an item of Relevant Files is about.
+pub(super) fn path_of(note: &Redacted) -> String {
+    let Ok(note) = note.as_str().parse::<FileNote>();
+    note.path().to_owned()
+}
+
+struct Writer<'w, 'd> {
+    draft: &'w Draft<'d>,
+    redactor: &'w mut Redactor,
+}
+
+impl Writer<'_, '_> {
+    fn redact(&mut self, text: &str) -> Redacted {
+        self.redactor.redact(text, Content::Text).text
+    }
+
+    /// A text on one line, redacted before it is cut.
+    fn line(&mut self, text: &str, most: usize) -> Redacted {
+        self.redact(text).on_one_line(most)
+    }
+
+    fn handle(&self, read: &Read) -> Option<String> {
+        (self.draft.handle)(read.unit, read.block)
+    }
+
+    fn candidate(&mut self, sketch: &Sketch<'_>) -> Option<Candidate> {
+        let (section, pieces) = match &sketch.what {
+            What::Said(read, handed_in) => (Section::Goal, self.said(read, *handed_in)),
+            What::Rule(rule) => (Section::Constraints, vec![Piece::Item(self.line(rule, 600))]),
+            What::Heard(read) => (Section::CompletedActions, self.heard(read)),
+            What::Answer(read, request) => (Section::CompletedActions, self.answer(read, *request)),
+            What::Notes(read, places) => (Section::CompletedActions, self.notes(read, places)),
+            What::Change(read, place) => (Section::CompletedActions, self.change(read, *place)),
+            What::Changes(read) => (Section::CompletedActions, self.changes(read)),
+            What::Refused(read) => (Section::CompletedActions, self.refused(read)),
+            What::Run(read, runs) => (Section::CompletedActions, self.run(read, *runs)),
+            What::Call(reads) => (Section::CompletedActions, self.call(reads)),
+            What::Question(read) => (Section::ResolvedQuestions, self.question(read)),
+            What::Tests(read, since) => (Section::ActiveState, self.tests(read, *since)),
+            What::File(file, before) => (Section::RelevantFiles, self.file(file, *before)),
+            What::Task(task) => {
+                let words = self.line(&task.text, 300);
+                match task.kind {
+                    TaskState::Done => {
+                        (Section::RemainingWork, vec![Piece::Item(Redacted::own("done: ").and(&words))])
+                    }
+                    TaskState::Doing => (Section::InProgress, vec![Piece::Item(words)]),
+                    TaskState::Open => (Section::RemainingWork, vec![Piece::Item(words)]),
+                }
+            }
+            What::Carried(section, text) => {
+                let forms = [160, 600].map(|most| Piece::Item(text.clipped(most)));
+                (*section, forms.into_iter().chain([Piece::Item((*text).clone())]).collect())
+            }
+            What::CarriedEntry(completed) => {
+                let (number, entry) = (Some(completed.number), &completed.entry);
+                let forms = [entry.clipped(120), entry.clone()];
+                (Section::CompletedActions, forms.map(|entry| Piece::Entry(number, entry)).into())
+            }
+            What::Quote(quoted, line) => {
+                let piece = Piece::Line(quoted.source.clone(), quoted.lines[*line].clone());
+                (Section::CriticalContext, vec![piece])
+            }
+        };
+        let mut forms: Vec<(Piece, Form)> = Vec::with_capacity(pieces.len());
+        let longer = if section == Section::Goal { LONGER_SAID } else { LONGER };
+        for (piece, longer) in pieces.into_iter().zip(longer) {
+            let text = piece.counted();
+            if text.trim().is_empty() || forms.last().is_some_and(|(last, _)| *last == piece) {
+                continue;
+            }
+            let tokens = self.draft.counter.factor.times(estimate(&text)).number() + MARK;
+            let least = forms.last().map_or(0, |(_, form)| form.tokens);
+            forms.push((piece, Form { tokens: tokens.max(least), rate: sketch.rate * longer }));
+        }
+        (!forms.is_empty()).then_some(Candidate { section, number: sketch.number, forms })
+    }
+
+    /// Forms of a person's words, with what fetches them where they are cut.
+    fn said(&mut self, read: &Read, handed_in: bool) -> Vec<Piece> {
+        let words = self.redact(read.words());
+        let handle = self.handle(read);
+        let form = |most: usize| {
+            let short = excerpt(&words, most, weigh_said);
+            let cut = short != words.trimmed();
+            let state = Redacted::own(if handed_in { "(handed in) " } else { "" });
+            Piece::Item(state.and(&short).and_handle(handle.as_deref().filter(|_| cut)))
+        };
+        SAID.map(form).into()
+    }
+
+    fn heard(&mut self, read: &Read) -> Vec<Piece> {
+        let words = self.redact(read.words());
+        let entry = |most| Entry::new(Act::Message, &Redacted::own(""), &excerpt(&words, most, weigh_said));
+        [160, 500].map(|most| Piece::Entry(None, entry(most).kept_as(self.handle(read)))).into()
+    }
+
+    fn answer(&mut self, read: &Read, request: Option<&Read>) -> Vec<Piece> {
+        let (words, tool) = match read.did() {
+            Some(did) => (did.verdict.join("\n"), Some(self.line(&did.action.tool, 60))),
+            None => (read.words().to_owned(), None),
+        };
+        let words = self.redact(&words).without_blank_lines();
+        let target = match request {
+            Some(request) => Redacted::own("to “").and(&self.line(request.words(), 60)).and_own("”"),
+            None => Redacted::own(""),
+        };
+        let weigh = |piece: &str| 1.0 + weigh(piece).0;
+        let form = |most: usize| {
+            let entry = Entry::new(Act::Answer, &target, &excerpt(&words, most, weigh));
+            let entry = tool.iter().fold(entry, |entry, tool| entry.by(tool));
+            Piece::Entry(None, entry.kept_as(self.handle(read)))
+        };
+        ANSWER.map(form).into()
+    }
+
+    /// The best sentence, the two best, and so on, each time in their order.
+    fn notes(&mut self, read: &Read, places: &[usize]) -> Vec<Piece> {
+        let Some(Told { notes, .. }) = read.told() else { return Vec::new() };
+        let mut forms = Vec::new();
+        for count in 1..=places.len().min(LONGER.len()) {
+            let mut chosen = places[..count].to_vec();
+            chosen.sort_unstable();
+            let mut words = Redacted::own("");
+            let mut before = None;
+            for place in chosen {
+                // Sentences that did not stand together do not read as if they had.
+                let gap = match before {
+                    None => "",
+                    Some(at) if at + 1 == notes[place].at => " ",
+                    Some(_) => " […] ",
+                };
+                words = words.and_own(gap).and(&self.line(&notes[place].text, 420));
+                before = Some(notes[place].at);
+            }
+            let entry = Entry::new(Act::Noted, &Redacted::own(""), &words).kept_as(self.handle(read));
+            forms.push(Piece::Entry(None, entry));
+        }
+        forms
+    }
+
+    fn change(&mut self, read: &Read, place: usize) -> Vec<Piece> {
+        let Some((did, change)) = read.did().and_then(|did| Some((did, did.changes.get(place)?))) else {
+            return Vec::new();
+        };
+        let act = match change.how {
+            None | Some(Touched::Edited | Touched::Read) => Act::Edit,
+            Some(Touched::Created) => Act::Create,
+            Some(Touched::Deleted) => Act::Delete,
+            Some(Touched::Restored) => Act::Restore,
+        };
+        let path = self.line(&change.path, 160);
+        let tool = self.line(&did.action.tool, 60);
+        let from = change.from.as_ref().map(|from| Redacted::own("copied from ").and(&self.line(from, 160)));
+        let mut forms = Vec::new();
+        for level in 0..LINE.len() {
+            let (out, into) = (&change.out, &change.into);
+            let lines = self.lines(&out.telling, &into.telling, level);
+            // Where all lines are shown, they need not be counted.
+            let shown = out.lines <= LINES_OUT[level].min(out.telling.len())
+                && into.lines <= LINES_IN[level].min(into.telling.len());
+            let mut outcome =
+                from.clone().unwrap_or_else(|| if shown { Redacted::own("") } else { counts(change) });
+            if !lines.as_str().is_empty() {
+                outcome = outcome.and_own(if shown { "" } else { ": " }).and(&lines);
+            }
+            // What was changed stays changed, though what came with it fails.
+            if did.action.tests.is_some() || did.action.outcome == Outcome::Failed {
+                let verdict = self.line(did.verdict.first().map_or("", String::as_str), OUTCOME[0]);
+                let words = if did.action.tests.is_some() || verdict.as_str().contains("passed") {
+                    "; tests then: "
+                } else {
+                    "; then "
+                };
+                let then = if words == "; then " { ended(did, &verdict) } else { verdict };
+                outcome = outcome.and_own(words).and(&then);
+            }
+            let entry = Entry::new(act, &path, &outcome).by(&tool).kept_as(self.handle(read));
+            forms.push(Piece::Entry(None, entry));
+        }
+        forms
+    }
+
+    /// Changes of many files at once: how many, which, and the lines of the first.
+    fn changes(&mut self, read: &Read) -> Vec<Piece> {
+        let Some(did) = read.did() else { return Vec::new() };
+        let tool = self.line(&did.action.tool, 60);
+        let changes = did.changed();
+        let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+        let first = changes.iter().find(|change| !change.into.telling.is_empty()).unwrap_or(&changes[0]);
+        let mut forms = Vec::new();
+        for (level, most) in [160, 400].into_iter().enumerate() {
+            let target = Redacted::own("")
+                .and_number(paths.len())
+                .and_own(" files: ")
+                .and(&self.line(&paths.join(", "), most));
+            let lines = self.lines(&first.out.telling, &first.into.telling, level);
+            let copied =
+                first.from.as_ref().map(|from| Redacted::own("the first from ").and(&self.line(from, 120)));
+            let outcome = copied.unwrap_or_else(|| Redacted::own("such as ").and(&lines));
+            let outcome = if outcome.as_str() == "such as " { Redacted::own("") } else { outcome };
+            forms.push(Piece::Entry(
+                None,
+                Entry::new(Act::Edit, &target, &outcome).by(&tool).kept_as(self.handle(read)),
+            ));
+        }
+        forms
+    }
+
+    /// Telling lines of a change, each with its sign, in their order.
+    fn lines(&mut self, out: &[(usize, String)], into: &[(usize, String)], level: usize) -> Redacted {
+        let mut all = Redacted::own("");
+        for (sign, lines, most) in [("−`", out, LINES_OUT[level]), ("+`", into, LINES_IN[level])] {
+            let mut chosen: Vec<&(usize, String)> = lines.iter().take(most).collect();
+            chosen.sort_by_key(|(at, _)| *at);
+            for (_, line) in chosen {
+                let blank = if all.as_str().is_empty() { "" } else { " " };
+                all = all
+                    .and_own(blank)
+                    .and_own(sign)
+                    .and(&self.line(line, LINE[level]).with("`", "'"))
+                    .and_own("`");
+            }
+        }
+        all
+    }
+
+    fn refused(&mut self, read: &Read) -> Vec<Piece> {
+        let Some(did) = read.did() else { return Vec::new() };
+        let target = match did.changes.first() {
+            Some(change) => self.line(&change.path, 160),
+            None => self.line(&did.asked, COMMAND[0]),
+        };
+        let tool = self.line(&did.action.tool, 60);
+        let why = self.redact(&did.verdict.join(" … "));
+        let form = |most: usize| {
+            let outcome = Redacted::own("not applied: ").and(&why.on_one_line(most));
+            Piece::Entry(None, Entry::new(Act::Edit, &target, &outcome).by(&tool).kept_as(self.handle(read)))
+        };
+        OUTCOME.map(form).into()
+    }
+
+    fn run(&mut self, read: &Read, runs: usize) -> Vec<Piece> {
+        let Some(did) = read.did() else { return Vec::new() };
+        let (command, verdict) = (self.redact(&did.same), self.redact(&did.verdict.join(" … ")));
+        let tool = self.line(&did.action.tool, 60);
+        let form = |(command_most, most): (usize, usize)| {
+            let mut outcome = ended(did, &verdict.on_one_line(most));
+            if runs > 1 {
+                outcome = outcome.and_own(" (").and_number(runs).and_own(" runs)");
+            }
+            let entry = Entry::new(Act::Run, &command.on_one_line(command_most), &outcome);
+            Piece::Entry(None, entry.by(&tool).kept_as(self.handle(read)))
+        };
+        [(COMMAND[0], OUTCOME[0]), (COMMAND[1], OUTCOME[0]), (COMMAND[1], OUTCOME[1])].map(form).into()
+    }
+
+    fn call(&mut self, reads: &[&Read]) -> Vec<Piece> {
+        let Some((read, did)) = reads.last().and_then(|read| Some((read, read.did()?))) else {
+            return Vec::new();
+        };
+        let act = match did.action.verb {
+            Verb::Fetch | Verb::Browse => Act::Fetch,
+            Verb::Delegate => Act::Delegate,
+            _ => Act::Call,
+        };
+        let asked: Vec<&str> = reads.iter().filter_map(|read| Some(read.did()?.asked.as_str())).collect();
+        let (asked, verdict) = (self.redact(&asked.join("; ")), self.redact(&did.verdict.join(" … ")));
+        let tool = self.line(&did.action.tool, 60);
+        let form = |(asked_most, most): (usize, usize)| {
+            let entry =
+                Entry::new(act, &asked.on_one_line(asked_most), &ended(did, &verdict.on_one_line(most)));
+            Piece::Entry(None, entry.by(&tool).kept_as(self.handle(read)))
+        };
+        [(COMMAND[0], OUTCOME[0]), (COMMAND[1], OUTCOME[1]), (COMMAND[1] * 3, OUTCOME[1] * 2)]
+            .map(form)
+            .into()
+    }
+
+    fn question(&mut self, read: &Read) -> Vec<Piece> {
+        let Some((question, answer)) = read.did().and_then(|did| did.question.as_ref()) else {
+            return Vec::new();
+        };
+        let question = self.line(question, 300);
+        let answer = match answer {
+            Some(answer) => Redacted::own(" — Answer: ").and(&self.line(answer, 400)),
+            None => Redacted::own(" — not answered yet"),
+        };
+        vec![Piece::Item(question.and(&answer).and_handle(self.handle(read).as_deref()))]
+    }
+
+    fn tests(&mut self, read: &Read, since: bool) -> Vec<Piece> {
+        let Some(did) = read.did() else { return Vec::new() };
+        let command = self.line(&did.same, COMMAND[0]);
+        let outcome = ended(did, &Redacted::own(""));
+        let since = if since { " (files were changed since)" } else { "" };
+        vec![Piece::Item(
+            Redacted::own("newest test run: ").and(&command).and_own(" — ").and(&outcome).and_own(since),
+        )]
+    }
+
+    fn file(&mut self, file: &super::net::File, before: Option<&Redacted>) -> Vec<Piece> {
+        let was: Option<FileNote> = before.and_then(|note| note.as_str().parse().ok());
+        let was_created = was.as_ref().is_some_and(|note| note.what().starts_with("created"));
+        if let (false, Some(_)) = (file.is_changed(), &was) {
+            return Vec::new();
+        }
+        let path = self.line(&file.path, 160);
+        let what = match file {
+            file if !file.is_changed() => "read",
+            file if file.deleted && (file.created || was_created) => "created and deleted again",
+            file if file.deleted => "deleted",
+            file if file.restored => "put back as it was",
+            file if file.copied.is_some() => "",
+            file if file.created || was_created => "created",
+            _ => "edited",
+        };
+        let mut what = Redacted::own(what);
+        if let Some(from) = file.copied.as_ref().filter(|_| what.as_str().is_empty()) {
+            what = Redacted::own("a copy of ").and(&self.line(from, 160));
+        }
+        if let Some(script) = file.by.as_ref().filter(|_| !file.deleted) {
+            what = what.and_own(" by ").and(&self.line(script, 80));
+        } else if file.edits > 1 && !file.deleted {
+            what = what
+                .and_own(if file.created { ", edited " } else { " " })
+                .and_number(file.edits)
+                .and_own(" times");
+        }
+        let mut forms = vec![Piece::Item(FileNote::new(&path, what.clone()).line())];
+        if file.edits > 1 && !file.deleted {
+            let numbered = |lines: &[String]| lines.iter().rev().cloned().enumerate().collect::<Vec<_>>();
+            let lines = self.lines(&numbered(&file.out), &numbered(&file.into), 1);
+            if !lines.as_str().is_empty() {
+                let net = what.and_own("; among its changes ").and(&lines);
+                forms.push(Piece::Item(FileNote::new(&path, net).line()));
+            }
+        }
+        forms
+    }
+}
+
+/// How many lines went out and came in.
+fn counts(change: &Change) -> Redacted {
+    let (out, into) = (change.out.lines, change.into.lines);
+    match (change.how, out, into) {
+        (_, 0, 0) => Redacted::own(""),
+        (Some(Touched::Created), _, lines) => Redacted::own("").and_number(lines).and_own(" lines"),
+        (_, 0, into) => Redacted::own("+").and_number(into).and_own(" lines"),
+        (_, out, 0) => Redacted::own("−").and_number(out).and_own(" lines"),
+        (_, out, into) => Redacted::own("−").and_number(out).and_own(" +").and_number(into).and_own(" lines"),
+    }
+}
+
+/// How something ended, with the lines that decided it.
+fn ended(did: &Did, verdict: &Redacted) -> Redacted {
+    let action = &did.action;
+    let failed = action.outcome == Outcome::Failed;
+    let mut words = Redacted::own("");
+    if let Some(tests) = action.tests {
+        words =
+            words.and_number(tests.passed).and_own(" passed, ").and_number(tests.failed).and_own(" failed");
+    } else if let Some(status) = action.exit.filter(|status| *status != 0) {
+        words = Redacted::own("exit ").and_number(status.unsigned_abs() as usize);
+    } else if failed {
+        words = Redacted::own("failed");
+    } else if action.outcome == Outcome::Unanswered {
+        words = Redacted::own("no result");
+    }
+    match (words.as_str().is_empty(), verdict.as_str().is_empty()) {
+        (true, true) if action.exit == Some(0) => Redacted::own("exit 0"),
+        (true, true) => Redacted::own("no output"),
+        (true, false) => verdict.clone(),
+        (false, true) => words,
+        (false, false) => words.and_own(": ").and(verdict),
+    }
+}

@@ -1,0 +1,59 @@
+//! Long texts made shorter, so that a reader sees it.
+
+use std::borrow::Cow;
+
+/// Between what is kept of the beginning and of the end.
+const OPEN: &str = " [… ";
+const LEFT_OUT: &str = " characters left out …] ";
+/// After the beginning, where there is no room to say more.
+const MORE: char = '…';
+/// Under so many characters there is none.
+const TINY: usize = 80;
+
+/// The text, or its beginning and end with the number of characters between them: about `most` characters.
+#[must_use]
+pub fn clip(text: &str, most: usize) -> Cow<'_, str> {
+    // No text has more characters than bytes.
+    let mark = if most < TINY { 1 } else { OPEN.len() + LEFT_OUT.len() + 6 };
+    if text.len() <= most.saturating_add(mark) {
+        return Cow::Borrowed(text);
+    }
+    let count = text.chars().count();
+    if count <= most.saturating_add(mark) {
+        return Cow::Borrowed(text);
+    }
+    let at = |index: usize| text.char_indices().nth(index).map_or(text.len(), |(at, _)| at);
+    if most < TINY {
+        return Cow::Owned(format!("{}{MORE}", text[..at(most)].trim_end()));
+    }
+    let last = most / 4;
+    let (head, tail) = (&text[..at(most - last)], &text[at(count - last)..]);
+    Cow::Owned(format!("{head}{OPEN}{}{LEFT_OUT}{tail}", count - most))
+}
+
+/// The words of a text on one line, cut where there are more than `most` characters.
+#[must_use]
+pub fn on_one_line(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().take(most).collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(most) {
+        Some((end, _)) => format!("{}{MORE}", line[..end].trim_end()),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_cut_says_so_and_what_fits_is_left_alone() {
+        assert_eq!(clip("short", 10), "short");
+        let long = "abcdefghij".repeat(40);
+        let clipped = clip(&long, 100);
+        assert!(clipped.starts_with("abcdefghij") && clipped.ends_with("efghij"), "{clipped}");
+        assert!(clipped.contains("[… 300 characters left out …]"), "{clipped}");
+        assert_eq!(clip(&long, 5), "abcde…");
+        assert_eq!(on_one_line("a  b\n c", 10), "a b c");
+        assert_eq!(on_one_line("über alles", 4), "über…");
+    }
+}

@@ -1,0 +1,275 @@
+//! The lines of a result that decided how it ended: the error's own line, the totals of a test run, else what it printed last.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::action::{Action, Outcome, Verb};
+use crate::facts::{FactKind, Facts};
+use crate::transcript::{BlockKind, Exchange};
+
+/// Lines that are quoted, and how much of each is kept; less of it is shown.
+const MOST: usize = 3;
+const WIDTH: usize = 600;
+/// What is printed in no more than this is quoted whole.
+const SHORT: usize = 240;
+/// How much of a long output says how it ended, and how much of it is searched for what went wrong.
+const ENDING: usize = 3_000;
+const SEARCHED: usize = 400_000;
+
+/// The decisive lines of an exchange, as they stand in its results.
+pub(super) fn verdict(exchange: &Exchange<'_>, action: &Action, is_refused: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    let failed = action.outcome == Outcome::Failed || is_refused;
+    for block in exchange.results.iter().filter(|block| block.kind == BlockKind::Text) {
+        let size = block.text.map_or(0, |text| text.at.len());
+        let is_object = block.opening(2).starts_with("{\"");
+        let text = if size <= ENDING || size <= SEARCHED && (failed || is_object) {
+            block.text()
+        } else {
+            block.ending(ENDING)
+        };
+        let (text, whole) = unwrapped(&text);
+        if failed {
+            errors(&text, &mut lines);
+        }
+        // What only looked at something says nothing by its last line.
+        if lines.is_empty() && (failed || !action.looks) {
+            let ending = &text[text.ceil_char_boundary(text.len().saturating_sub(ENDING))..];
+            printed(ending, action, whole && ending.len() == text.len(), &mut lines);
+        }
+    }
+    lines.truncate(MOST);
+    lines
+}
+
+/// The words of a result inside the JSON object that an agent puts around them, or the object in fewer signs; and whether that is
+/// all of it.
+fn unwrapped(text: &str) -> (Cow<'_, str>, bool) {
+    const NAMES: [&str; 8] = ["output", "stdout", "stderr", "error", "message", "result", "content", "text"];
+    let value = match text.trim_start().as_bytes() {
+        [b'{', b'"', ..] | [b'[', b'{', ..] => serde_json::from_str(text),
+        _ => return (Cow::Borrowed(text), text.len() < ENDING),
+    };
+    match value {
+        Ok(Value::Object(map)) => {
+            let words = NAMES.iter().filter_map(|name| map.get(*name)?.as_str()).collect::<Vec<_>>();
+            match words.iter().find(|words| !words.trim().is_empty()).or(words.first()) {
+                Some(words) => (Cow::Owned((*words).to_owned()), true),
+                None => (Cow::Owned(plain(&Value::Object(map))), true),
+            }
+        }
+        Ok(value) => (Cow::Owned(plain(&value)), true),
+        Err(_) => (Cow::Borrowed(text), false),
+    }
+}
+
+/// A JSON value in the fewest signs that a reader needs.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let fields: Vec<String> =
+                map.iter().map(|(key, value)| format!("{key} {}", plain(value))).collect();
+            fields.join(", ")
+        }
+        // What is listed has the same fields again and again.
+        Value::Array(items) => format!("[{}]", items.iter().map(values).collect::<Vec<_>>().join("; ")),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A JSON value without the names of its texts, which speak for themselves.
+fn values(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let field = |(key, value): (&String, &Value)| match value {
+                Value::Number(_) | Value::Bool(_) => format!("{key} {value}"),
+                other => values(other),
+            };
+            map.iter().filter(|(_, value)| !value.is_null()).map(field).collect::<Vec<_>>().join(" ")
+        }
+        other => plain(other),
+    }
+}
+
+fn push(line: &str, lines: &mut Vec<String>) {
+    let wrapped = WRAPPERS
+        .iter()
+        .filter(|wrapper| wrapper.starts_with('['))
+        .filter_map(|wrapper| line.find(wrapper))
+        .min();
+    let line = line[..wrapped.unwrap_or(line.len())].trim();
+    let line = &line[..line.floor_char_boundary(WIDTH)];
+    if !line.is_empty() && lines.len() < MOST && !lines.iter().any(|other| other == line) {
+        lines.push(line.to_owned());
+    }
+}
+
+/// What went wrong, in the words of the output: where a stack trace ends, or where errors begin.
+fn errors(text: &str, lines: &mut Vec<String>) {
+    let facts = Facts::of(text);
+    let is_echo = |line: &str| line.starts_with("cd ") || line.starts_with("$ ");
+    let says =
+        |line: &str| !is_wrapper(line) && !is_opening(line) && !says_all_is_well(line) && !is_echo(line);
+    if let Some(tally) = tally(text) {
+        push(tally, lines);
+    }
+    // An editor that says why it did nothing, perhaps behind all that it was given.
+    if let Some(line) = text.lines().rev().find(|line| REFUSALS.iter().any(|words| line.contains(words))) {
+        return push(line, lines);
+    }
+    // An editor that checks what it is given lists what is wrong under a heading.
+    let listed =
+        text.split_once("ERRORS:\n").map(|(_, list)| list.lines().take_while(|line| line.starts_with("- ")));
+    if let Some(listed) = listed {
+        return listed.take(2).for_each(|line| push(line.trim_start_matches("- "), lines));
+    }
+    let specific: Vec<&str> = facts
+        .of_kind(FactKind::Error)
+        .filter(|fact| fact.is_specific())
+        .map(|fact| fact.text.trim())
+        .filter(|line| says(line))
+        .filter_map(|line| text.get(text.find(line)?..).and_then(|rest| rest.lines().next()))
+        .collect();
+    let trace = text.contains("Traceback (most recent call last)");
+    let chosen: Vec<&str> = match (trace, specific.as_slice()) {
+        (_, []) => {
+            text.lines().map(str::trim).filter(|line| is_telling(line) && says(line)).take(1).collect()
+        }
+        (true, all) => all.iter().rev().take(1).copied().collect(),
+        (false, all) => all.iter().take(2).copied().collect(),
+    };
+    chosen.into_iter().for_each(|line| push(line, lines));
+    facts.of_kind(FactKind::Failing).take(2).for_each(|fact| push(&fact.text, lines));
+}
+
+/// How editors say that nothing was changed.
+const REFUSALS: [&str; 4] = [
+    "No changes were made",
+    "No replacement was performed",
+    "did not appear verbatim",
+    "String to replace not found",
+];
+
+/// The line with the totals of a test run.
+fn tally(text: &str) -> Option<&str> {
+    let counts = |line: &str, noun: &str| {
+        let before = line.find(noun).map(|at| line[..at].trim_end());
+        before.is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()))
+    };
+    let is_tally = |line: &&str| {
+        line.len() < SHORT
+            && (counts(line, "passed") || counts(line, "failed"))
+            && !line.contains("0 passed; 0 failed")
+    };
+    text.lines().rev().take(200).find(is_tally)
+}
+
+/// What something printed last, or all of it where that is little.
+fn printed(text: &str, action: &Action, whole: bool, lines: &mut Vec<String>) {
+    let said: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !is_wrapper(line)).collect();
+    let short = whole && said.len() <= MOST && said.iter().map(|line| line.len()).sum::<usize>() <= SHORT;
+    if short {
+        return push(&said.join(" | "), lines);
+    }
+    if matches!(action.verb, Verb::Write | Verb::Edit) {
+        return said.iter().take(1).for_each(|line| push(line, lines));
+    }
+    let rate = |line: &&str| {
+        let verdict =
+            ["pass", "fail", "error", "result", "total", "ok", "expected", "success", "✓", "✗", "="];
+        let lower = line.to_lowercase();
+        let hits = verdict.iter().filter(|word| lower.contains(**word)).count().min(2);
+        let says = hits
+            + usize::from(line.bytes().any(|byte| byte.is_ascii_digit()))
+            + usize::from(is_telling(line));
+        let commits = line.starts_with('[')
+            && line.contains("] ")
+            && line.split(']').next().is_some_and(|head| head.contains(' '));
+        if is_aside(&lower) { 0 } else { says + 3 * usize::from(commits) }
+    };
+    let last = said.iter().rev().take(12).copied().collect::<Vec<_>>();
+    // Of equals the newest.
+    let best = last.iter().rev().max_by_key(|line| rate(line)).copied();
+    let end = last.iter().copied().find(|line| rate(line) > 0);
+    let best = best.filter(|line| rate(line) > 0);
+    let mut chosen: Vec<&str> =
+        tally(text).map_or_else(|| best.into_iter().chain(end).collect(), |tally| vec![tally]);
+    chosen.dedup();
+    chosen
+        .into_iter()
+        .filter(|line| is_telling(line) || line.len() <= SHORT)
+        .for_each(|line| push(line, lines));
+}
+
+/// Warnings and hints that stand beside any outcome.
+fn is_aside(lower: &str) -> bool {
+    ["warning", "[notice]", "npm warn", "hint:", "note:", "deprecat", "no fixes applied"]
+        .iter()
+        .any(|words| lower.contains(words))
+}
+
+/// Whether a line has enough in it to tell something: two words, or as much in a script that puts no spaces between them.
+fn is_telling(line: &str) -> bool {
+    const LETTERS: usize = 4;
+    line.split_whitespace().nth(1).is_some()
+        || line.chars().filter(|c| super::names::is_unspaced(*c)).nth(LETTERS).is_some()
+}
+
+/// What opens a stack trace or a list says nothing of what is below.
+fn is_opening(line: &str) -> bool {
+    let is_heading = line.ends_with(':') && line.split_whitespace().nth(2).is_none();
+    is_heading || line.starts_with("Traceback (most recent call last)")
+}
+
+/// A line that reports no error, whatever words it has.
+fn says_all_is_well(line: &str) -> bool {
+    let lower = line.to_lowercase();
+    ["succeeded", "0 errors", "0 failed", "no errors", "without error"]
+        .iter()
+        .any(|words| lower.contains(words))
+}
+
+/// What lines begin with that agents put around an output.
+const WRAPPERS: [&str; 19] = [
+    "<returncode>",
+    "<output",
+    "</output",
+    "<observation>",
+    "</observation>",
+    "<error>",
+    "</error>",
+    "Exit code:",
+    "exit code:",
+    "Wall time:",
+    "Output:",
+    "OBSERVATION:",
+    "Chunk ID:",
+    "[The command completed",
+    "[Command finished",
+    "[Python Interpreter",
+    "[Current working",
+    "(Open file:",
+    "(Current directory:",
+];
+
+/// What agents say beside an output, whatever it is.
+const ASIDES: [&str; 6] = [
+    "The tool execution failed with",
+    "Your command ran successfully",
+    "File updated. Please review",
+    "Your proposed edit has introduced",
+    "DO NOT re-run",
+    "Review the changes and make sure",
+];
+
+fn is_wrapper(line: &str) -> bool {
+    let line = line.trim();
+    let is_shell_prompt = line.ends_with(['$', '#']) && (line == "bash-$" || line.contains('@'));
+    is_shell_prompt
+        || WRAPPERS.iter().any(|opener| line.starts_with(opener))
+        || line.starts_with('[') && line.ends_with("Result:")
+        || ASIDES.iter().any(|words| line.starts_with(words))
+}

@@ -1,0 +1,17 @@
+//! The texts that we write ourselves, as types that render and parse back, so that nobody searches our own prose for meaning.
+//!
+//! It stands at the bottom: it may use [`redact`](crate::redact) and nothing else of the engine.
+//!
+//! ```text
+//! Entry     EDIT src/a.rs — −`x = 1` +`x = 2` [tool: edit] (recall 4k2m…)     a line of Completed Actions
+//! FileNote  src/a.rs — edited 3 times                                        a line of Relevant Files
+//! Marker    [Longhaul checkpoint: …]                                         what opens and ends a checkpoint
+//! ```
+
+mod entry;
+mod file_note;
+mod marker;
+
+pub use entry::{Act, Entry};
+pub use file_note::FileNote;
+pub use marker::{CHECKPOINT_OPENING, Closing, END_OPENING, Marker};
