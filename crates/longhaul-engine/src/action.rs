@@ -179,7 +179,8 @@ impl Action {
     pub(crate) fn with(exchange: &Exchange<'_>, arguments: Option<&str>) -> Self {
         let call = Call::of(Some(&*exchange.tool).filter(|tool| !tool.is_empty()), arguments);
         let ended = ended(exchange, &call);
-        let Files { files, shows, lines, looks, tries } = files(&call, arguments.unwrap_or_default());
+        let Files { touched: files, shows, lines, looks, tries } =
+            files(&call, arguments.unwrap_or_default());
         let asked = target(&call);
         let key = asked.as_deref().filter(|asked| !is_cut(asked)).map(key);
         let target =
@@ -244,7 +245,7 @@ fn target(call: &Call) -> Option<String> {
 /// What a call has to do with files.
 #[derive(Default)]
 struct Files {
-    files: Vec<Touch>,
+    touched: Vec<Touch>,
     /// The one that its result shows, and the lines of it.
     shows: Option<String>,
     lines: Option<(usize, usize)>,
@@ -257,13 +258,13 @@ fn files(call: &Call, arguments: &str) -> Files {
         let plain = |path: String| path.strip_prefix("./").map(str::to_owned).unwrap_or(path);
         call.paths().into_iter().map(|path| Touch { path: plain(path), how }).collect::<Vec<_>>()
     };
-    let touching = |files| Files { files, ..Files::default() };
+    let touching = |touched| Files { touched, ..Files::default() };
     match call.family {
         Some(Family::Run) => {
             let script = call.command().map(|command| shell::read(&command)).unwrap_or_default();
             let (shows, lines) = script.shows.unzip();
             Files {
-                files: script.files,
+                touched: script.files,
                 shows,
                 lines: lines.flatten(),
                 looks: script.looks,
@@ -276,7 +277,7 @@ fn files(call: &Call, arguments: &str) -> Files {
                 [one] => Some(one.path.clone()),
                 _ => None,
             };
-            Files { files, shows, lines: call.lines(), looks: true, tries: None }
+            Files { touched: files, shows, lines: call.lines(), looks: true, tries: None }
         }
         Some(Family::Search | Family::List | Family::WebSearch | Family::Todo | Family::Memory) => {
             Files { looks: true, ..Files::default() }

@@ -14,8 +14,8 @@
 //! - [`passes`] propose shorter texts for single blocks: pointers, lines, cut arguments, marks in place of images.
 //! - [`plan`] decides what shrinks and what goes. [`digest`] makes one tool output short and keeps its [`facts`]; it reads text
 //!   by [`lines`] and JSON by its [`shape`]. What is kept elsewhere passes [`redact`] first.
-//! - [`evidence`] is what a handover could cite: requests, rules, deeds, files, problems, decisions.
-//! - [`checkpoint`] makes the handover from it that stands in place of what was folded: thirteen sections within a budget.
+//! - [`evidence`] is what a handover could cite: what people said, what the agent told, what it did and how that ended.
+//! - [`checkpoint`] makes the handover from it that stands in place of what was folded, within a budget; [`texts`] are its entries.
 //! - [`rewrite`] makes the change: splices, and an inverse that gives back the bytes.
 //! - [`cache`] sets the marks and knows what a provider has kept; [`cost`] says what that is worth.
 //! - [`check`] judges what comes out, and shares nothing with the rest but the dialect.

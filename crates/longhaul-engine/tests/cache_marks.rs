@@ -19,6 +19,7 @@ use longhaul_engine::texts::CHECKPOINT_OPENING;
 use longhaul_engine::wire::{self, Lifetime};
 use longhaul_engine::{Dialect, Rewrite};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use support::{Numbers, corpus, generate};
 
 fn marking(strategy: CacheStrategy, lifetime: Lifetime, carrier: Carrier) -> Marking {
@@ -471,7 +472,10 @@ fn no_rule_is_ever_broken_and_marks_can_be_taken_away() {
                 for lifetime in [Lifetime::FiveMinutes, Lifetime::OneHour] {
                     for carrier in [Carrier::Content, Carrier::Message] {
                         let out = marked(dialect, &body, &marking(strategy, lifetime, carrier));
-                        assert_eq!(broken(&out, dialect), before, "{name}");
+                        let rules = |all: &[(&'static str, String)]| {
+                            all.iter().map(|(rule, _)| *rule).collect::<BTreeSet<_>>()
+                        };
+                        assert_eq!(rules(&broken(&out, dialect)), rules(&before), "{name}");
                         let after = places(&out);
                         assert!(after.len() <= had.max(4), "{name}");
                         assert!(

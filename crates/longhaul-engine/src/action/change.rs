@@ -22,6 +22,8 @@ pub struct Change {
     pub path: String,
     /// What became of it; none where it was edited.
     pub how: Option<Touched>,
+    /// The lines whose place was taken, where only their numbers are known.
+    pub range: Option<(usize, usize)>,
     /// The file that it was copied or moved from.
     pub from: Option<String>,
     /// Files that it writes when it is run, where it is a script.
@@ -51,7 +53,7 @@ impl Side {
         rated.retain(|(at, rate)| *rate > least && seen.insert(lines[*at].trim()));
         rated.truncate(most);
         let telling = rated.iter().map(|(at, _)| (*at, lines[*at].trim().to_owned())).collect();
-        Self { lines: lines.iter().filter(|line| !line.trim().is_empty()).count(), telling }
+        Self { lines: lines.len(), telling }
     }
 }
 
@@ -163,7 +165,9 @@ fn differing<'a>(old: &[&'a str], new: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str
         return (old.to_vec(), new.to_vec());
     }
     let mut left: HashMap<&str, usize> = HashMap::new();
-    new.iter().for_each(|line| *left.entry(line.trim()).or_default() += 1);
+    for line in new {
+        *left.entry(line.trim()).or_default() += 1;
+    }
     let mut goes_on = |line: &&&str| match left.get_mut(line.trim()) {
         Some(count) if *count > 0 => {
             *count -= 1;
@@ -300,7 +304,7 @@ pub(crate) fn into_open_file(command: &str, shown: &str) -> Option<Change> {
     let path =
         shown.split_once("[File: ").and_then(|(_, path)| path.split_once(" (")).map_or("", |(path, _)| path);
     let mut change = Change::edited(path.to_owned(), &[], &text.lines().collect::<Vec<_>>());
-    change.out.lines = range.map_or(0, |(from, to)| (to + 1).saturating_sub(from));
+    change.range = range;
     Some(change)
 }
 

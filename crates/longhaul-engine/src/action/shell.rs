@@ -53,7 +53,7 @@ pub(super) fn read(script: &str) -> Script {
     let mut shown = Vec::new();
     let commands = Lexer { rest: script, ..Lexer::default() }.commands();
     found.looks = commands.iter().all(Command::looks);
-    found.tries = tries(&commands);
+    found.tries = tries(script, &commands);
     let mut from_pipe = false;
     for command in &commands {
         let name = command.name();
@@ -92,7 +92,7 @@ pub(super) fn read(script: &str) -> Script {
 }
 
 /// What a script does besides writing files and looking at things; all of it where it does nothing else.
-fn tries(commands: &[Command]) -> String {
+fn tries(script: &str, commands: &[Command]) -> String {
     // Of a program that is part of the command, what it begins with is seldom what it is about.
     let telling = |text: &str| {
         const OPENERS: [&str; 4] = ["import ", "from ", "sys.path", "#"];
@@ -115,9 +115,16 @@ fn tries(commands: &[Command]) -> String {
         c.name() == "cd" && c.operands().next().is_some_and(|to| !to.text.starts_with(['/', '~']))
     };
     let tried: Vec<&Command> =
-        commands.iter().filter(|c| c.writes.is_empty() && (!c.looks() || goes_below(c))).collect();
+        commands.iter().filter(|c| !c.only_edits() && (!c.looks() || goes_below(c))).collect();
     if tried.iter().all(|c| c.name() == "cd") {
         return String::new();
+    }
+    // A loop or a condition is told as it stands.
+    let opens = |c: &Command| {
+        c.words.first().is_some_and(|word| ["for", "while", "if", "case"].contains(&&*word.text))
+    };
+    if commands.iter().any(opens) {
+        return script.split_whitespace().collect::<Vec<_>>().join(" ");
     }
     tried.into_iter().map(typed).collect::<Vec<_>>().join("; ")
 }
@@ -279,6 +286,12 @@ impl Command {
             }
             (_, how) => vec![Change::whole(path(), how)],
         }
+    }
+
+    /// Whether all that it does is a change of files, which is told as one.
+    fn only_edits(&self) -> bool {
+        let edits = matches!(self.name(), "sed" | "rm" | "mv" | "cp" | "touch" | "tee" | "mkdir" | "unlink");
+        !self.writes.is_empty() || edits && self.touches().iter().any(|touch| touch.how != Touched::Read)
     }
 
     /// Whether it changes nothing and tries nothing.

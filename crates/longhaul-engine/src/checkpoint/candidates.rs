@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::net::{File, Files, is_below};
+use super::net::{File, Files};
 use super::write::Draft;
 use super::{Completed, Quoted, Section};
 use crate::action::{Change, Outcome, Touched, Verb};
@@ -26,15 +26,23 @@ impl What<'_> {
     /// Whether it is something that was done or concluded now.
     pub(super) fn is_action(&self) -> bool {
         match self {
-            Self::Heard(_) | Self::Answer(..) | Self::Notes(..) | Self::Change(..) | Self::Changes(_) => true,
-            Self::Refused(_) | Self::Run(..) | Self::Call(_) => true,
+            Self::Heard(_)
+            | Self::Answer(..)
+            | Self::Notes(..)
+            | Self::Change(..)
+            | Self::Changes(_)
+            | Self::Refused(_)
+            | Self::Run(..)
+            | Self::Call(_) => true,
             Self::Said(..)
             | Self::Rule(_)
             | Self::Question(_)
             | Self::Tests(..)
             | Self::File(..)
-            | Self::Task(_) => false,
-            Self::Carried(..) | Self::CarriedEntry(_) | Self::Quote(..) => false,
+            | Self::Task(_)
+            | Self::Carried(..)
+            | Self::CarriedEntry(_)
+            | Self::Quote(..) => false,
         }
     }
 }
@@ -138,6 +146,13 @@ const LONG_MESSAGE: usize = 160;
 /// Words of a person shorter than this, without a word that makes them a rule, are small talk.
 const SMALL_TALK: usize = 40;
 
+/// Files that were only read, of which so many are named.
+const MOST_READ: usize = 8;
+
+/// Places of one block among the actions, and how many look-ups are told together.
+const PLACES: usize = 64;
+const MOST_ALIKE: usize = 40;
+
 /// An answer of no more bytes says the same for all that got it.
 const SHORT_ANSWER: usize = 60;
 
@@ -237,7 +252,7 @@ impl<'d> Sketches<'_, 'd> {
             let request = next.checked_sub(1).map(|at| &people[at]);
             let is_first =
                 request.is_some_and(|request| request.unit + 1 == read.unit && asks(request.words()));
-            if read.visible && (read.closes || is_first) && !said.text.is_empty() {
+            if read.visible && (read.closes || is_first && !said.notes.is_empty()) && !said.text.is_empty() {
                 let denied = people.get(next).is_some_and(|said| denies(said.words()));
                 let rate = match denied {
                     // What is being replied to is told like what people say.
@@ -266,118 +281,66 @@ impl<'d> Sketches<'_, 'd> {
 
     fn deeds(&mut self) {
         let deeds = &self.draft.evidence.deeds;
-        let deleted = deleted_later(deeds);
-        // Files that were looked at or edited are the work itself; others are scratch.
-        let edited = |did: &'d Did| {
-            did.changes.iter().filter(|change| change.how.is_none()).map(|change| change.path.as_str())
-        };
-        let touched: HashSet<&str> =
-            deeds.iter().filter_map(Read::did).flat_map(|did| did.read().chain(edited(did))).collect();
-        // Of each command, how it ended in later runs.
-        let mut later: HashMap<&str, Later<'_>> = HashMap::new();
-        let mut called: HashMap<&str, usize> = HashMap::new();
-        let mut alike: HashMap<(&str, &str), usize> = HashMap::new();
+        let mut seen = Seen::of(deeds);
         for (index, read) in deeds.iter().enumerate().rev() {
             let Some(did) = read.did() else { continue };
-            let action = &did.action;
-            let is_run = action.verb == Verb::Run;
-            let newer = later.get(did.same.as_str()).filter(|_| is_run).copied();
-            if is_run {
-                let same = newer.filter(|newer| newer.verdict == did.verdict);
-                let outcomes = newer.map_or(0, |newer| newer.outcomes) + usize::from(same.is_none());
-                let runs = same.map_or(1, |newer| newer.runs + 1);
-                later.insert(&did.same, Later { verdict: &did.verdict, runs, outcomes });
-            }
+            let runs = seen.runs(did);
             if !(self.draft.folded)(read.unit) {
                 continue;
             }
-            let at = |place: usize| (read.unit, read.block * 64 + place);
-            if did.question.is_some() {
-                self.add(What::Question(read), at(0), WORTH.question);
-                continue;
-            }
-            if did.finishes {
-                self.add(What::Answer(read, None), at(0), WORTH.answer);
-                continue;
-            }
-            if did.is_refused {
-                self.add(What::Refused(read), at(0), WORTH.refused);
-                continue;
-            }
-            let runs_it = |change: &Change| {
-                // A script that is written and run at once is told by its run, unless it is there to change something else.
-                let name = change.path.rsplit('/').next().unwrap_or(&change.path);
-                let is_run = |at: usize| {
-                    did.same[..at].ends_with(['/', ' '])
-                        && did.same[at + name.len()..].trim_start_matches([';', ' ']).is_empty()
-                };
-                change.how == Some(Touched::Created)
-                    && change.writes.is_empty()
-                    && did.same.find(name).is_some_and(is_run)
-            };
-            // One call that changes many files is told in one line.
-            let few = did.changed().len() <= SEVERAL;
-            if !few {
-                self.add(What::Changes(read), at(0), WORTH.change);
-            }
-            for (place, change) in
-                did.changed().iter().enumerate().filter(|(_, change)| few && !runs_it(change))
-            {
-                let gone = deleted.iter().any(|(path, last)| {
-                    *last > index && (*path == change.path || is_below(&change.path, path))
-                });
-                let rate = match change.how {
-                    _ if gone => WORTH.undone,
-                    Some(Touched::Created)
-                        if change.writes.is_empty()
-                            && change.from.is_none()
-                            && !touched.contains(change.path.as_str()) =>
-                    {
-                        WORTH.created
-                    }
-                    Some(Touched::Deleted) => WORTH.undone,
-                    _ => WORTH.change,
-                };
-                self.add(What::Change(read, place), at(place), rate);
-            }
-            let failed = action.outcome == Outcome::Failed;
-            let wrote = !did.changed().is_empty();
-            match action.verb {
-                _ if did.is_edit && wrote => {}
-                _ if action.looks || did.asked.is_empty() && did.verdict.is_empty() => {}
-                Verb::Run if wrote && did.verdict.is_empty() => {}
-                Verb::Run => {
-                    let runs = later.get(did.same.as_str()).map_or(1, |later| later.runs);
-                    let rate = match newer {
-                        // The same again: the newer one tells it.
-                        Some(newer) if newer.verdict == did.verdict => continue,
-                        Some(newer) => {
-                            WORTH.run_before * if failed { 1.6 } else { 0.8 } / (newer.outcomes as f64).sqrt()
-                        }
-                        None if failed || action.tests.is_some() => WORTH.run_failed,
-                        None if changes_surroundings(&did.same) => WORTH.change,
-                        None => WORTH.run,
-                    };
-                    self.add(What::Run(read, runs), at(40), rate);
+            let first = (read.unit, read.block * PLACES);
+            match () {
+                () if did.question.is_some() => self.add(What::Question(read), first, WORTH.question),
+                () if did.finishes => self.add(What::Answer(read, None), first, WORTH.answer),
+                () if did.is_refused => self.add(What::Refused(read), first, WORTH.refused),
+                () => {
+                    self.changes(read, did, &|change| seen.worth(change, index));
+                    self.ran(read, did, runs, &mut seen);
                 }
-                _ if !looks_up(&action.tool) => self.add(What::Call(vec![read]), at(40), WORTH.change),
-                _ => {
-                    let times = called.entry(&action.tool).or_default();
-                    *times += 1;
-                    let rate = WORTH.call / (*times as f64).sqrt();
-                    // Many look-ups with one short answer are told together.
-                    let verdict = did.verdict.first().map_or("", String::as_str);
-                    if verdict.len() > SHORT_ANSWER {
-                        self.add(What::Call(vec![read]), at(40), rate);
-                    } else if let Some(place) = alike.get(&(action.tool.as_str(), verdict)) {
-                        if let What::Call(reads) = &mut self.list[*place].what {
-                            reads.insert(0, read);
-                        }
-                    } else {
-                        alike.insert((&action.tool, verdict), self.list.len());
-                        self.add(What::Call(vec![read]), at(40), rate);
-                    }
+            }
+        }
+    }
+
+    /// What a call changed; many files at once in one line.
+    fn changes(&mut self, read: &'d Read, did: &'d Did, worth: &dyn Fn(&Change) -> f64) {
+        let first = read.block * PLACES;
+        if did.changed().len() > SEVERAL {
+            return self.add(What::Changes(read), (read.unit, first), WORTH.change);
+        }
+        for (place, change) in
+            did.changed().iter().enumerate().filter(|(_, change)| !is_told_by_run(change, did))
+        {
+            self.add(What::Change(read, place), (read.unit, first + place), worth(change));
+        }
+    }
+
+    /// What a call did besides.
+    fn ran(&mut self, read: &'d Read, did: &'d Did, runs: Runs<'d>, seen: &mut Seen<'d>) {
+        let action = &did.action;
+        let wrote = !did.changed().is_empty();
+        let last = (read.unit, read.block * PLACES + PLACES - 1);
+        match action.verb {
+            _ if did.is_edit && wrote => {}
+            _ if action.looks || did.asked.is_empty() && did.verdict.is_empty() => {}
+            Verb::Run if wrote && did.verdict.is_empty() => {}
+            Verb::Run => {
+                if let Some(rate) = runs.worth(did) {
+                    self.add(What::Run(read, runs.in_a_row), last, rate);
                 }
+            }
+            _ if !looks_up(&action.tool) => self.add(What::Call(vec![read]), last, WORTH.change),
+            _ => {
+                // Many look-ups with one short answer are told together.
+                if let Some(place) = seen.alike(did, self.list.len())
+                    && let What::Call(reads) = &mut self.list[place].what
+                {
+                    if reads.len() < MOST_ALIKE {
+                        reads.insert(0, read);
+                    }
+                    return;
+                }
+                let rate = WORTH.call / seen.times(did).sqrt();
+                self.add(What::Call(vec![read]), last, rate);
             }
         }
     }
@@ -419,7 +382,12 @@ impl<'d> Sketches<'_, 'd> {
         let before = self.draft.previous.map_or(&[][..], |before| before.list(Section::RelevantFiles));
         let noted: HashMap<String, &Redacted> =
             before.iter().map(|note| (super::write::path_of(note), note)).collect();
-        for file in files.into_list() {
+        // Of what was only read, the newest is enough.
+        let mut list = files.into_list();
+        list.sort_by_key(|file| (file.is_changed(), file.unit));
+        let read = list.iter().filter(|file| !file.is_changed()).count();
+        list.drain(..read.saturating_sub(MOST_READ));
+        for file in list {
             let rate = match file.edits {
                 _ if !file.is_changed() => WORTH.file_read,
                 _ if file.created && file.by.is_none() => WORTH.file_once * 0.6,
@@ -446,7 +414,9 @@ impl<'d> Sketches<'_, 'd> {
                 Section::RelevantFiles => WORTH.file * 0.6,
                 _ => WORTH.carried,
             };
-            for (place, item) in before.list(section).iter().enumerate() {
+            let is_read =
+                |item: &&Redacted| section == Section::RelevantFiles && item.as_str().ends_with("— read");
+            for (place, item) in before.list(section).iter().enumerate().filter(|(_, item)| !is_read(item)) {
                 self.list.push(Sketch {
                     what: What::Carried(section, item),
                     at: (0, place),
@@ -477,15 +447,111 @@ impl<'d> Sketches<'_, 'd> {
     }
 }
 
-/// How later runs of a command ended.
+/// What newer calls say of an older one.
+struct Seen<'d> {
+    /// Paths that were deleted or put back, with the last exchange that did so.
+    deleted: HashMap<&'d str, usize>,
+    /// Files that were looked at or edited: the work itself; others are scratch.
+    touched: HashSet<&'d str>,
+    /// How each command ended in later runs: the oldest of them, how many in a row ended so, how many outcomes there were.
+    later: HashMap<&'d str, (&'d [String], usize, usize)>,
+    /// How often each tool was called.
+    called: HashMap<&'d str, usize>,
+    /// Where the look-ups of one tool with one short answer are told.
+    alike: HashMap<(&'d str, &'d str), usize>,
+}
+
+/// How newer runs of the same command ended.
 #[derive(Clone, Copy)]
-struct Later<'d> {
-    /// The oldest of them,
-    verdict: &'d [String],
-    /// how many in a row ended so,
-    runs: usize,
-    /// and how many outcomes there were.
+struct Runs<'d> {
+    newer: Option<&'d [String]>,
+    in_a_row: usize,
     outcomes: usize,
+}
+
+impl Runs<'_> {
+    /// What a run is worth; nothing where the newer one tells the same.
+    fn worth(self, did: &Did) -> Option<f64> {
+        let failed = did.action.outcome == Outcome::Failed;
+        match self.newer {
+            Some(newer) if *newer == *did.verdict => None,
+            Some(_) => {
+                Some(WORTH.run_before * if failed { 1.6 } else { 0.8 } / (self.outcomes as f64).sqrt())
+            }
+            None if failed || did.action.tests.is_some() => Some(WORTH.run_failed),
+            None if changes_surroundings(&did.same) => Some(WORTH.change),
+            None => Some(WORTH.run),
+        }
+    }
+}
+
+impl<'d> Seen<'d> {
+    fn of(deeds: &'d [Read]) -> Self {
+        let edited = |did: &'d Did| {
+            did.changes.iter().filter(|change| change.how.is_none()).map(|change| change.path.as_str())
+        };
+        let touched = deeds.iter().filter_map(Read::did).flat_map(|did| did.read().chain(edited(did)));
+        let (later, called, alike) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { deleted: deleted_later(deeds), touched: touched.collect(), later, called, alike }
+    }
+
+    /// How newer runs of a command ended; this one is the newest from now on.
+    fn runs(&mut self, did: &'d Did) -> Runs<'d> {
+        if did.action.verb != Verb::Run {
+            return Runs { newer: None, in_a_row: 1, outcomes: 0 };
+        }
+        let newer = self.later.get(did.same.as_str()).copied();
+        let same = newer.filter(|(verdict, ..)| *verdict == &*did.verdict);
+        let before = newer.map_or(0, |(.., outcomes)| outcomes);
+        let in_a_row = same.map_or(1, |(_, in_a_row, _)| in_a_row + 1);
+        self.later.insert(&did.same, (&did.verdict, in_a_row, before + usize::from(same.is_none())));
+        Runs { newer: newer.map(|(verdict, ..)| verdict), in_a_row, outcomes: before }
+    }
+
+    /// What a change is worth that this exchange made.
+    fn worth(&self, change: &Change, index: usize) -> f64 {
+        let is_gone = |path: &str| self.deleted.get(path).is_some_and(|last| *last > index);
+        let folders = change.path.match_indices('/').map(|(at, _)| &change.path[..at]);
+        let gone = is_gone(&change.path) || is_gone(".") || folders.into_iter().any(is_gone);
+        let is_scratch =
+            change.writes.is_empty() && change.from.is_none() && !self.touched.contains(change.path.as_str());
+        match change.how {
+            _ if gone => WORTH.undone,
+            Some(Touched::Created) if is_scratch => WORTH.created,
+            Some(Touched::Deleted) => WORTH.undone,
+            _ => WORTH.change,
+        }
+    }
+
+    /// Where a look-up with the same short answer is told already; else it will be told at this place.
+    fn alike(&mut self, did: &'d Did, next: usize) -> Option<usize> {
+        let answer = did.verdict.first().map_or("", String::as_str);
+        if answer.len() > SHORT_ANSWER {
+            return None;
+        }
+        let key = (did.action.tool.as_str(), answer);
+        let told = self.alike.get(&key).copied();
+        self.alike.entry(key).or_insert(next);
+        told
+    }
+
+    fn times(&mut self, did: &'d Did) -> f64 {
+        let times = self.called.entry(&did.action.tool).or_default();
+        *times += 1;
+        *times as f64
+    }
+}
+
+/// Whether a script is written and run at once: then it is told by its run, unless it is there to change something else.
+fn is_told_by_run(change: &Change, did: &Did) -> bool {
+    let name = change.path.rsplit('/').next().unwrap_or(&change.path);
+    let is_run = |at: usize| {
+        did.same[..at].ends_with(['/', ' '])
+            && did.same[at + name.len()..].trim_start_matches([';', ' ']).is_empty()
+    };
+    change.how == Some(Touched::Created)
+        && change.writes.is_empty()
+        && did.same.find(name).is_some_and(is_run)
 }
 
 /// For each path that was deleted or put back, the last exchange that did so.

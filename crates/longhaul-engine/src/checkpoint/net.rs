@@ -72,28 +72,27 @@ impl File {
 
 /// A line that was on the other side is back where it was.
 fn take_or_add(line: &str, from: &mut Vec<String>, to: &mut Vec<String>) {
-    match from.iter().position(|other| other == line) {
-        Some(at) => drop(from.remove(at)),
-        None => {
-            to.push(line.to_owned());
-            // The newest are the ones that stand.
-            let over = to.len().saturating_sub(MOST);
-            to.drain(..over);
-        }
+    if let Some(at) = from.iter().position(|other| other == line) {
+        from.remove(at);
+        return;
     }
+    to.push(line.to_owned());
+    // The newest are the ones that stand.
+    let over = to.len().saturating_sub(MOST);
+    to.drain(..over);
 }
 
 /// The files that were touched, in the order of their first touch.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    files: Vec<File>,
+    list: Vec<File>,
     by_name: HashMap<String, Vec<usize>>,
     /// Scripts by name, each with a file that it writes when it is run.
     scripts: Vec<(String, String)>,
 }
 
 /// Whether a path is in a folder; all are in the one where the work is done.
-pub(super) fn is_below(path: &str, folder: &str) -> bool {
+fn is_below(path: &str, folder: &str) -> bool {
     folder == "." && !path.starts_with('/')
         || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
@@ -107,17 +106,17 @@ impl Files {
         if matches!(change.how, Some(Touched::Deleted | Touched::Restored)) {
             let folder = change.path.trim_end_matches('/');
             let below = |file: &&mut File| is_below(&file.path, folder) && file.path != change.path;
-            for file in self.files.iter_mut().filter(below) {
+            for file in self.list.iter_mut().filter(below) {
                 file.change(change, true);
             }
             if folder == "." {
                 return;
             }
         }
-        let before = self.files.len();
+        let before = self.list.len();
         let at = self.at(&change.path);
-        self.files[at].unit = unit;
-        self.files[at].change(change, at < before);
+        self.list[at].unit = unit;
+        self.list[at].change(change, at < before);
         for path in &change.writes {
             self.scripts.push((file_name(&change.path).to_owned(), path.clone()));
         }
@@ -129,7 +128,7 @@ impl Files {
             self.scripts.iter().filter(|(script, _)| command.contains(script.as_str())).cloned().collect();
         for (script, path) in run {
             let at = self.at(&path);
-            let file = &mut self.files[at];
+            let file = &mut self.list[at];
             (file.unit, file.by, file.copied) = (unit, Some(script), None);
             file.edits += 1;
         }
@@ -137,7 +136,7 @@ impl Files {
 
     pub(super) fn read(&mut self, unit: usize, path: &str) {
         let at = self.at(path);
-        self.files[at].unit = unit;
+        self.list[at].unit = unit;
     }
 
     /// The place of the file of this path, under whatever part of it it was named before.
@@ -145,20 +144,20 @@ impl Files {
         let path = path.trim_start_matches("./");
         let namesakes = self.by_name.entry(file_name(path).to_owned()).or_default();
         let is_same = |at: &&usize| {
-            let known = &self.files[**at].path;
+            let known = &self.list[**at].path;
             let ends =
                 |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
             known == path || ends(known, path) || ends(path, known)
         };
         namesakes.iter().take(NAMESAKES).find(is_same).copied().unwrap_or_else(|| {
-            namesakes.push(self.files.len());
-            self.files.push(File { path: path.to_owned(), ..File::default() });
-            self.files.len() - 1
+            namesakes.push(self.list.len());
+            self.list.push(File { path: path.to_owned(), ..File::default() });
+            self.list.len() - 1
         })
     }
 
     pub(super) fn into_list(self) -> Vec<File> {
-        self.files
+        self.list
     }
 }
 

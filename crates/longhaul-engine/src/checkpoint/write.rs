@@ -66,7 +66,7 @@ const LONGER: [f64; 5] = [1.0, 0.5, 0.25, 0.12, 0.05];
 const LONGER_SAID: [f64; 5] = [1.0, 0.8, 0.6, 0.25, 0.05];
 /// The share of a budget for what is on the topic, where there is one; and what people said may take at least.
 const ON_TOPIC: f64 = 0.66;
-const PEOPLE: f64 = 0.3;
+const PEOPLE: f64 = 0.4;
 /// What the mark of an item costs.
 const MARK: u64 = 3;
 /// A candidate is worth writing only if so many tokens of the budget are there for each.
@@ -319,7 +319,7 @@ impl Writer<'_, '_> {
         let weigh = |piece: &str| 1.0 + weigh(piece).0;
         let form = |most: usize| {
             let entry = Entry::new(Act::Answer, &target, &excerpt(&words, most, weigh));
-            let entry = tool.iter().fold(entry, |entry, tool| entry.by(tool));
+            let entry = tool.iter().fold(entry, Entry::by);
             Piece::Entry(None, entry.kept_as(self.handle(read)))
         };
         ANSWER.map(form).into()
@@ -368,7 +368,8 @@ impl Writer<'_, '_> {
             let (out, into) = (&change.out, &change.into);
             let lines = self.lines(&out.telling, &into.telling, level);
             // Where all lines are shown, they need not be counted.
-            let shown = out.lines <= LINES_OUT[level].min(out.telling.len())
+            let shown = change.range.is_none()
+                && out.lines <= LINES_OUT[level].min(out.telling.len())
                 && into.lines <= LINES_IN[level].min(into.telling.len());
             let mut outcome =
                 from.clone().unwrap_or_else(|| if shown { Redacted::own("") } else { counts(change) });
@@ -554,6 +555,10 @@ impl Writer<'_, '_> {
 /// How many lines went out and came in.
 fn counts(change: &Change) -> Redacted {
     let (out, into) = (change.out.lines, change.into.lines);
+    if let Some((from, to)) = change.range {
+        let range = Redacted::own("lines ").and_number(from).and_own(" to ").and_number(to);
+        return range.and_own(" became ").and_number(into);
+    }
     match (change.how, out, into) {
         (_, 0, 0) => Redacted::own(""),
         (Some(Touched::Created), _, lines) => Redacted::own("").and_number(lines).and_own(" lines"),
@@ -568,7 +573,7 @@ fn ended(did: &Did, verdict: &Redacted) -> Redacted {
     let action = &did.action;
     let failed = action.outcome == Outcome::Failed;
     let mut words = Redacted::own("");
-    if let Some(tests) = action.tests {
+    if let Some(tests) = action.tests.filter(|_| !verdict.as_str().contains(" passed")) {
         words =
             words.and_number(tests.passed).and_own(" passed, ").and_number(tests.failed).and_own(" failed");
     } else if let Some(status) = action.exit.filter(|status| *status != 0) {

@@ -33,7 +33,6 @@ use page::Page;
 
 pub use again::{first_line, is_digest};
 pub(crate) use draft::number;
-pub use excerpt::excerpt;
 pub use focus::Focus;
 pub use kind::Kind;
 pub use one_line::one_line;

@@ -97,7 +97,8 @@ impl Did {
     /// The paths that it only read.
     pub(crate) fn read(&self) -> impl Iterator<Item = &str> {
         let read = self.action.files.iter().filter(|touch| touch.how == Touched::Read);
-        read.map(|touch| touch.path.as_str()).filter(|_| self.action.outcome != Outcome::Failed)
+        let worked = self.action.outcome != Outcome::Failed;
+        read.map(|touch| touch.path.as_str()).filter(move |path| worked && !path.is_empty())
     }
 }
 

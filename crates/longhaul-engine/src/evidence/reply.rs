@@ -84,8 +84,6 @@ fn note(said: &[Sentence<'_>], at: usize) -> Option<Note> {
 /// What a sentence is worth to somebody who goes on from it, and whether it claims that all is well. Causes, results and choices
 /// count, and names and numbers make them exact; what is about to be done counts little, for it was done or it was not.
 pub(crate) fn weigh(text: &str) -> (f32, bool) {
-    let cues = Cues::of(text);
-    let mut weight = 0.0;
     const WORTH: [(Cue, f32); 6] = [
         (Cue::Finding, 1.5),
         (Cue::Choice, 1.0),
@@ -94,6 +92,8 @@ pub(crate) fn weigh(text: &str) -> (f32, bool) {
         (Cue::Open, 1.0),
         (Cue::Hedge, -0.5),
     ];
+    let cues = Cues::of(text);
+    let mut weight = 0.0;
     for (cue, worth) in WORTH {
         weight += if cues.has(cue) { worth } else { 0.0 };
     }

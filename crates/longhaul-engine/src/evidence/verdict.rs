@@ -140,7 +140,9 @@ fn errors(text: &str, lines: &mut Vec<String>) {
         (true, all) => all.iter().rev().take(1).copied().collect(),
         (false, all) => all.iter().take(2).copied().collect(),
     };
-    chosen.into_iter().for_each(|line| push(line, lines));
+    for line in chosen {
+        push(line, lines);
+    }
     facts.of_kind(FactKind::Failing).take(2).for_each(|fact| push(&fact.text, lines));
 }
 

@@ -111,11 +111,6 @@ impl Bounds {
         let orphans = units.take_while(|(at, unit)| is_orphan(unit) && !self.pinned.contains(at));
         gone.extend(orphans.map(|(at, _)| at));
     }
-
-    /// Whether folding the middle would fold anything that is new since the last checkpoint.
-    pub(super) fn has_new(&self) -> bool {
-        self.free().any(|unit| self.is_new(unit))
-    }
 }
 
 /// The units of the first messages, as far as their steps take no more than so many tokens: a giant result is not kept for being
@@ -126,7 +121,7 @@ fn head(survey: &Survey<'_, '_>, messages: usize, most: Tokens) -> usize {
         let before = seen;
         seen += unit.owns.len().max(1);
         if matches!(unit.kind, UnitKind::Step { .. }) {
-            tokens = tokens + survey.units[at];
+            tokens += survey.units[at];
         }
         before >= messages || tokens > most
     };

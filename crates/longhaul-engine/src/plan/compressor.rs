@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
 use super::bounds::Bounds;
-use super::draft::{CountFacts, Draft, Length};
+use super::draft::{Draft, Length};
 use super::fit::{self, Aim};
 use super::fold::{self, Folding};
 use super::report::Trigger;
@@ -154,7 +154,6 @@ fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '
         engine: "compressor",
         target: wish.to_tokens.unwrap_or(Tokens(policy.goal as u64)),
         floor: fit::floor(survey),
-        facts: CountFacts::No,
         ..Settled::before(policy, wish, survey.transcript)
     }
 }
@@ -274,7 +273,9 @@ fn within_bounds<'s, 't, 'b, 'p>(
     let mut draft = Draft::new(work.survey, &work.wish.keep);
     let mut gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
     bounds.add_orphans(work.survey, &mut gone);
-    let budget = checkpoint_budget(work, &gone).filter(|_| bounds.has_new());
+    work.survey.keep_messages_whole(&mut gone);
+    let has_new = bounds.free().any(|unit| bounds.is_new(unit) && gone.contains(&unit));
+    let budget = checkpoint_budget(work, &gone).filter(|_| has_new);
     if budget.is_none() || could_be_enough(work.survey, bounds, goal) {
         prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
     }

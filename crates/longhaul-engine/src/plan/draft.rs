@@ -143,7 +143,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     /// Puts a unit back that was taken out.
     pub(super) fn put_back(&mut self, unit: usize) {
         if self.gone.remove(&unit) {
-            self.total = self.total + self.unit(unit);
+            self.total += self.unit(unit);
         }
     }
 

@@ -21,6 +21,8 @@ use crate::{Refused, Tokens};
 struct Shares {
     /// For the checkpoint: what it does not need goes to the tail.
     checkpoint: f64,
+    /// The same in a small room.
+    least: f64,
     /// What was said first stays in place if it is no larger.
     first: f64,
     /// The answer that the newest message replies to stays in place if it is no larger.
@@ -29,9 +31,12 @@ struct Shares {
     results: f64,
 }
 
-const SHARES: Shares = Shares { checkpoint: 0.5, first: 0.2, answer: 0.25, results: 0.5 };
-/// However small the room, a handover may take this much of it: it is worth more than the third-newest result.
-const LEAST_SHARE: Tokens = Tokens(700);
+const SHARES: Shares = Shares { checkpoint: 0.24, least: 0.5, first: 0.2, answer: 0.25, results: 0.5 };
+/// In a small room a handover may take its larger share up to this much: it is worth more than the third-newest result.
+const LEAST: Tokens = Tokens(1_200);
+/// Where pruning leaves no more than this share of the size asked for, nothing is folded; where it leaves more, digests of
+/// everything would take the place of the newest messages word for word.
+const PRUNED_IS_ENOUGH: f64 = 0.9;
 /// What a message around the checkpoint may cost,
 const FRAMING: Tokens = Tokens(8);
 /// and how often the checkpoint is written again because the whole came out too large all the same.
@@ -60,9 +65,9 @@ fn unread<'t, 'b>(survey: &Survey<'t, 'b>) -> impl Iterator<Item = (ResultAt<'t,
 
 /// What a digest of an unread result keeps at least.
 fn least(tokens: Tokens) -> Tokens {
-    const LEAST: Tokens = Tokens(220);
+    const DIGEST: Tokens = Tokens(220);
     const SHARE: u64 = 20;
-    Tokens(tokens.number() / SHARE).max(LEAST).min(tokens)
+    Tokens(tokens.number() / SHARE).max(DIGEST).min(tokens)
 }
 
 /// Which size is aimed at, and why.
@@ -92,16 +97,27 @@ pub(super) fn fit(
     let fixed = survey.with_only(&survey.must_stay()) + draft.total - survey.total;
     let room = wanted - fixed;
     let of_room = |share: f64| Tokens((room.number() as f64 * share) as u64);
-    let mut bounds = Bounds::by_tokens(survey, of_room(1.0 - SHARES.checkpoint), of_room(SHARES.first));
-    match aim {
-        Aim::Size(_) => bounds.pin_answer(survey, of_room(SHARES.answer)),
-        Aim::Window(_) => {
-            bounds.end_with(&Bounds::by_policy(work.policy, survey));
-            bounds.pin_answer(survey, of_room(SHARES.answer).min(Bounds::answer_by(work.policy)));
-        }
+    let most =
+        of_room(SHARES.checkpoint).max(of_room(SHARES.least).min(LEAST)).min(fold::largest(survey.total));
+    // Below the floor all of the room is the handover's.
+    let most = if is_below { room } else { most };
+    let answer = match aim {
+        Aim::Size(_) => of_room(SHARES.answer),
+        Aim::Window(_) => of_room(SHARES.answer).min(Bounds::answer_by(work.policy)),
+    };
+    let small = |unit: Option<usize>, most: Tokens| {
+        unit.map(|unit| survey.units[unit]).filter(|tokens| *tokens <= most)
+    };
+    let pinned = [small(survey.first_prompt(), of_room(SHARES.first)), small(survey.answer(), answer)];
+    let tail = room - most - pinned.into_iter().flatten().sum();
+    let mut bounds = Bounds::by_tokens(survey, tail, of_room(SHARES.first));
+    bounds.pin_answer(survey, answer);
+    if matches!(aim, Aim::Window(_)) {
+        bounds.end_with(&Bounds::by_policy(work.policy, survey));
     }
     prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
-    let enough = draft.total <= wanted && matches!(aim, Aim::Size(_));
+    let enough = draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH
+        && matches!(aim, Aim::Size(_));
     let mut gone: BTreeSet<usize> =
         if enough { BTreeSet::new() } else { bounds.free().chain(bounds.checkpoint).collect() };
     // A compaction folds something new or nothing; what is too large all the same gives up the oldest of its tail.
@@ -112,13 +128,17 @@ pub(super) fn fit(
             None => gone.clear(),
         }
     }
+    bounds.add_orphans(survey, &mut gone);
+    survey.keep_messages_whole(&mut gone);
+    if !gone.iter().any(|unit| bounds.is_new(*unit)) {
+        gone.clear();
+    }
     let mut settled = settled.clone();
     settled.notes.extend(shortened);
     if gone.is_empty() {
         restore_newest(&mut draft, wanted);
         return if draft.changed.is_empty() { Ok(None) } else { settled.outcome(work.known, &draft) };
     }
-    bounds.add_orphans(survey, &mut gone);
     // A size that was asked for is kept to; in a window that is too small all the same, the rules stay.
     let rules = match aim {
         Aim::Size(_) => Tokens::ZERO,
@@ -128,33 +148,38 @@ pub(super) fn fit(
         let gone: Tokens = gone.iter().map(|unit| survey.units[*unit]).sum();
         short.total - gone
     };
-    let replaced: Tokens = gone.iter().map(|unit| survey.units[*unit]).sum();
-    let most = of_room(SHARES.checkpoint).max(LEAST_SHARE.min(room)).min(fold::largest(replaced));
-    let mut budget = (wanted - stays(&gone) - FRAMING).max(rules);
-    let mut folding = fold::within(work, &gone, most.max(rules).min(budget));
-    let mut draft = short.clone();
-    gone.iter().for_each(|unit| draft.take_out(*unit));
-    if matches!(aim, Aim::Size(_)) {
-        let most = wanted - folding.report.tokens - FRAMING;
-        keep_newest(work, &bounds, &mut gone, &mut draft, most);
-        // What is left then, the handover may use.
-        budget = wanted - draft.total - FRAMING;
-        folding = fold::within(work, &gone, budget);
-    }
     let mut best: Option<Outcome> = None;
-    for _ in 0..ATTEMPTS {
-        let mut settled = settled.clone();
-        settled.take(folding);
-        let Some(outcome) = settled.outcome(work.known, &draft)? else { break };
-        let after = outcome.report.tokens.after;
-        if best.as_ref().is_none_or(|best| after < best.report.tokens.after) {
-            best = Some(outcome);
+    let all = gone;
+    // What stays beside a handover is estimated; where that was too much, nothing does.
+    for keeps in [matches!(aim, Aim::Size(_)) && !is_below, false] {
+        let mut gone = all.clone();
+        let mut budget = (wanted - stays(&gone) - FRAMING).max(rules);
+        let mut folding = fold::within(work, &gone, most.max(rules).min(budget));
+        let mut draft = short.clone();
+        for unit in &gone {
+            draft.take_out(*unit);
         }
-        if after <= wanted {
-            break;
+        if keeps {
+            let most = wanted - folding.report.tokens - FRAMING;
+            keep_newest(work, &bounds, &mut gone, &mut draft, most);
+            // What is left then, the handover may use.
+            budget = wanted - draft.total - FRAMING;
+            folding = fold::within(work, &gone, budget);
         }
-        budget = budget - (after - wanted) - FRAMING;
-        folding = fold::within(work, &gone, budget);
+        for _ in 0..ATTEMPTS {
+            let mut settled = settled.clone();
+            settled.take(folding);
+            let Some(outcome) = settled.outcome(work.known, &draft)? else { break };
+            let after = outcome.report.tokens.after;
+            if best.as_ref().is_none_or(|best| after < best.report.tokens.after) {
+                best = Some(outcome);
+            }
+            if after <= wanted {
+                return Ok(best);
+            }
+            budget = budget - (after - wanted) - FRAMING;
+            folding = fold::within(work, &gone, budget);
+        }
     }
     Ok(best)
 }
@@ -195,7 +220,9 @@ fn shorten(work: &mut Work<'_, '_, '_>, draft: &mut Draft<'_, '_, '_>, unit: usi
     prune(work, draft, &|other| other == unit);
     let digested: Vec<BlockAt> =
         draft.changed.keys().filter(|at| at.unit == unit && is_result(at)).copied().collect();
-    digested.into_iter().for_each(|at| draft.restore(at));
+    for at in digested {
+        draft.restore(at);
+    }
     let texts: Tokens = results.iter().map(|result| survey.blocks[unit][result.at.block]).sum();
     let left = most.number().saturating_sub((draft.total - texts).number());
     // A digest keeps to its budget by an estimate.

@@ -38,8 +38,6 @@ pub(super) struct Settled<'p> {
     pub(super) said: (usize, usize),
     /// What else a person should know.
     pub(super) notes: Vec<String>,
-    /// Whether the facts of what changed are counted, or somebody audits the outcome.
-    pub(super) facts: CountFacts,
 }
 
 impl<'p> Settled<'p> {
@@ -60,7 +58,6 @@ impl<'p> Settled<'p> {
             checkpoint: None,
             said: (0, 0),
             notes: Vec::new(),
-            facts: CountFacts::Yes,
         }
     }
 }
@@ -92,7 +89,9 @@ impl Settled<'_> {
         }
         let why =
             if self.checkpoint.is_some() { "folded into the checkpoint" } else { "the window was full" };
-        let account = draft.account(&unbound, (why, self.facts));
+        // What a checkpoint says of what is gone, it counts itself.
+        let facts = if self.checkpoint.is_some() { CountFacts::No } else { CountFacts::Yes };
+        let account = draft.account(&unbound, (why, facts));
         let notes = self.notes(after);
         let mut report = unchanged(draft, &self);
         report.changed = true;

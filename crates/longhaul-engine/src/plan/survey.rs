@@ -7,6 +7,7 @@ use crate::Tokens;
 use crate::known::Known;
 use crate::meter::Meter;
 use crate::passes::BlockAt;
+use crate::seat::gone_messages;
 use crate::transcript::{
     Block, BlockKind, ElementId, Exchange, Form, Place, Speaker, Status, Transcript, Unit, UnitKind,
 };
@@ -181,6 +182,25 @@ impl<'t, 'b> Survey<'t, 'b> {
         let transcript = self.transcript;
         let units = transcript.units.iter().enumerate();
         units.filter(move |(_, unit)| wire::instructs(transcript, unit)).map(|(at, _)| at)
+    }
+
+    /// Takes out of what goes the parts of a message of which other parts stay: a message is kept whole or goes whole. (Results and
+    /// the next prompt may share one, and go each with its own.)
+    pub(super) fn keep_messages_whole(&self, gone: &mut BTreeSet<usize>) {
+        let transcript = self.transcript;
+        let is_prompt = |unit: &usize| matches!(transcript.units[*unit].kind, UnitKind::Prompt { .. });
+        let message =
+            |unit: usize| transcript.units[unit].owns.first().and_then(|id| transcript.message_of(*id));
+        let prompts = (0..transcript.units.len()).filter(is_prompt);
+        let stays: BTreeSet<usize> =
+            prompts.filter(|unit| !gone.contains(unit)).filter_map(message).collect();
+        gone.retain(|unit| {
+            !is_prompt(unit) || message(*unit).is_none_or(|message| !stays.contains(&message))
+        });
+        // A checkpoint comes in the place of a message, or not at all.
+        if !gone_messages(transcript, gone).contains(&true) {
+            gone.clear();
+        }
     }
 
     /// The first thing that a person said.

@@ -31,17 +31,19 @@ pub struct Marker {
 impl fmt::Display for Marker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{CHECKPOINT_OPENING}: written when earlier messages were compacted, for reference. ")?;
-        f.write_str("Requests in it were dealt with unless they stand under Active Task; the system prompt")?;
+        f.write_str(
+            "Requests in it are earlier ones unless they stand under Active Task; the system prompt",
+        )?;
         if !self.memory.is_empty() {
             write!(f, " ({})", self.memory.join(", "))?;
         }
         f.write_str(" stays in force; work done need not be repeated.")?;
         match self.closing {
             Closing::RequestFollows => {
-                f.write_str(" The request follows: answer the newest user message below.")?
+                f.write_str(" The request follows: answer the newest user message below.")?;
             }
             Closing::RequestAbove => {
-                f.write_str(" The request stands above and is being worked on: go on from the state below.")?
+                f.write_str(" The request stands above and is being worked on: go on from the state below.")?;
             }
             Closing::None => {}
         }

@@ -23,7 +23,7 @@ pub enum Role {
 /// The role of a message or item; none where it is not understood.
 #[must_use]
 pub fn role(transcript: &Transcript<'_>, message: ElementId) -> Option<Role> {
-    let (role, kind) = role_and_kind(transcript.body, transcript.span_of(message))?;
+    let [role, kind] = role_and_kind(transcript.body, transcript.span_of(message))?;
     role_of(role.as_deref(), kind.as_deref())
 }
 
@@ -31,7 +31,7 @@ pub fn role(transcript: &Transcript<'_>, message: ElementId) -> Option<Role> {
 #[must_use]
 pub fn instructs(transcript: &Transcript<'_>, unit: &Unit<'_>) -> bool {
     let is_compaction = |block: &Block<'_>| {
-        let kind = role_and_kind(transcript.body, block.at).and_then(|(_, kind)| kind);
+        let kind = role_and_kind(transcript.body, block.at).and_then(|[_, kind]| kind);
         kind.as_deref() == Some("compaction")
     };
     match &unit.kind {
@@ -50,7 +50,7 @@ pub fn instructs(transcript: &Transcript<'_>, unit: &Unit<'_>) -> bool {
 }
 
 /// The `role` and the `type` of an object.
-fn role_and_kind(body: &str, at: Span) -> Option<(Option<Cow<'_, str>>, Option<Cow<'_, str>>)> {
+fn role_and_kind(body: &str, at: Span) -> Option<[Option<Cow<'_, str>>; 2]> {
     let (mut role, mut kind) = (None, None);
     let scanned = Scanner::within(body, at).members(|scanner, key, _| {
         let (value, value_kind) = scanner.value()?;
@@ -65,7 +65,7 @@ fn role_and_kind(body: &str, at: Span) -> Option<(Option<Cow<'_, str>>, Option<C
         Ok(())
     });
     scanned.ok()?;
-    Some((role, kind))
+    Some([role, kind])
 }
 
 /// The role of a message or item with this `role` and this `type`.

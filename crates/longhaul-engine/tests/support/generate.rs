@@ -601,10 +601,7 @@ impl Writer {
             4 if !self.quirks.contains(&"checkpoint") && self.rarely(1, "checkpoint") => {
                 json!({"role": "user", "content": "[Longhaul checkpoint] ## Active Task\nNone."})
             }
-            5 if self.rarely(1, "compaction") => {
-                let content = format!("gAAA{}", self.items.len());
-                json!({"type": "compaction", "encrypted_content": content})
-            }
+            5 if self.rarely(1, "compaction") => json!({"type": "compaction", "encrypted_content": "gAAA"}),
             6 if self.rarely(1, "item reference") => {
                 json!({"type": "item_reference", "id": format!("msg_{}", self.items.len())})
             }

@@ -64,10 +64,12 @@ fn the_example_session_is_compacted_as_the_readme_shows() {
     let small = ["--context-length", "8000"];
     let compacted = run(&[&small[..], &["-o", "smaller.json", "--originals", "removed.jsonl"]].concat());
     let differences = run(&[&small[..], &["--preview", "--diff", "--quiet"]].concat());
-    let handover: Value = serde_json::from_str(&run(&["--to-tokens", "700"]).out).unwrap();
+    let handover: Value =
+        serde_json::from_str(&run(&["--to-tokens", "600", "--originals", "folded.jsonl", "--quiet"]).out)
+            .unwrap();
     let checkpoint = handover["messages"][1]["content"][1]["text"].as_str().unwrap();
-    let sections = &checkpoint[checkpoint.find("## Active Task").unwrap()..];
-    let sections = sections.lines().take_while(|line| *line != "## Critical Context");
+    let sections = &checkpoint[checkpoint.find("## Completed Actions").unwrap()..];
+    let sections = sections.lines().take_while(|line| !line.starts_with("[End of the checkpoint"));
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     for line in compacted.err.lines().chain(differences.out.lines()).chain(sections) {
         assert!(readme.contains(line), "the README does not say: {line}");
