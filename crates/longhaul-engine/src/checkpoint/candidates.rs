@@ -32,7 +32,7 @@ impl What<'_> {
             | Self::Change(..)
             | Self::Changes(_)
             | Self::Refused(_)
-            | Self::Run(..)
+            | Self::Run(_)
             | Self::Call(_) => true,
             Self::Said(..)
             | Self::Rule(_)
@@ -65,8 +65,8 @@ pub(super) enum What<'d> {
     Changes(&'d Read),
     /// An edit that was not applied.
     Refused(&'d Read),
-    /// A command, with how often it was run with this outcome.
-    Run(&'d Read, usize),
+    /// A command that was run.
+    Run(&'d Read),
     /// Another tool's call, or several with the same answer.
     Call(Vec<&'d Read>),
     /// A question to the user with its answer.
@@ -325,7 +325,7 @@ impl<'d> Sketches<'_, 'd> {
             Verb::Run if wrote && did.verdict.is_empty() => {}
             Verb::Run => {
                 if let Some(rate) = runs.worth(did) {
-                    self.add(What::Run(read, runs.in_a_row), last, rate);
+                    self.add(What::Run(read), last, rate);
                 }
             }
             _ if !looks_up(&action.tool) => self.add(What::Call(vec![read]), last, WORTH.change),
@@ -453,8 +453,8 @@ struct Seen<'d> {
     deleted: HashMap<&'d str, usize>,
     /// Files that were looked at or edited: the work itself; others are scratch.
     touched: HashSet<&'d str>,
-    /// How each command ended in later runs: the oldest of them, how many in a row ended so, how many outcomes there were.
-    later: HashMap<&'d str, (&'d [String], usize, usize)>,
+    /// How each command ended in later runs: the oldest of them, and how many outcomes there were.
+    later: HashMap<&'d str, (&'d [String], usize)>,
     /// How often each tool was called.
     called: HashMap<&'d str, usize>,
     /// Where the look-ups of one tool with one short answer are told.
@@ -465,7 +465,6 @@ struct Seen<'d> {
 #[derive(Clone, Copy)]
 struct Runs<'d> {
     newer: Option<&'d [String]>,
-    in_a_row: usize,
     outcomes: usize,
 }
 
@@ -498,14 +497,13 @@ impl<'d> Seen<'d> {
     /// How newer runs of a command ended; this one is the newest from now on.
     fn runs(&mut self, did: &'d Did) -> Runs<'d> {
         if did.action.verb != Verb::Run {
-            return Runs { newer: None, in_a_row: 1, outcomes: 0 };
+            return Runs { newer: None, outcomes: 0 };
         }
         let newer = self.later.get(did.same.as_str()).copied();
-        let same = newer.filter(|(verdict, ..)| *verdict == &*did.verdict);
-        let before = newer.map_or(0, |(.., outcomes)| outcomes);
-        let in_a_row = same.map_or(1, |(_, in_a_row, _)| in_a_row + 1);
-        self.later.insert(&did.same, (&did.verdict, in_a_row, before + usize::from(same.is_none())));
-        Runs { newer: newer.map(|(verdict, ..)| verdict), in_a_row, outcomes: before }
+        let outcomes = newer.map_or(0, |(_, outcomes)| outcomes);
+        let is_other = newer.is_none_or(|(verdict, _)| *verdict != *did.verdict);
+        self.later.insert(&did.same, (&did.verdict, outcomes + usize::from(is_other)));
+        Runs { newer: newer.map(|(verdict, _)| verdict), outcomes }
     }
 
     /// What a change is worth that this exchange made.

@@ -244,7 +244,7 @@ impl Writer<'_, '_> {
             What::Change(read, place) => (Section::CompletedActions, self.change(read, *place)),
             What::Changes(read) => (Section::CompletedActions, self.changes(read)),
             What::Refused(read) => (Section::CompletedActions, self.refused(read)),
-            What::Run(read, runs) => (Section::CompletedActions, self.run(read, *runs)),
+            What::Run(read) => (Section::CompletedActions, self.run(read)),
             What::Call(reads) => (Section::CompletedActions, self.call(reads)),
             What::Question(read) => (Section::ResolvedQuestions, self.question(read)),
             What::Tests(read, since) => (Section::ActiveState, self.tests(read, *since)),
@@ -452,15 +452,12 @@ impl Writer<'_, '_> {
         OUTCOME.map(form).into()
     }
 
-    fn run(&mut self, read: &Read, runs: usize) -> Vec<Piece> {
+    fn run(&mut self, read: &Read) -> Vec<Piece> {
         let Some(did) = read.did() else { return Vec::new() };
         let (command, verdict) = (self.redact(&did.same), self.redact(&did.verdict.join(" … ")));
         let tool = self.line(&did.action.tool, 60);
         let form = |(command_most, most): (usize, usize)| {
-            let mut outcome = ended(did, &verdict.on_one_line(most));
-            if runs > 1 {
-                outcome = outcome.and_own(" (").and_number(runs).and_own(" runs)");
-            }
+            let outcome = ended(did, &verdict.on_one_line(most));
             let entry = Entry::new(Act::Run, &command.on_one_line(command_most), &outcome);
             Piece::Entry(None, entry.by(&tool).kept_as(self.handle(read)))
         };

@@ -269,11 +269,6 @@ fn write_checkpoint(out: &mut String, seated: &Seated) {
             continue;
         }
         let _ = writeln!(out, "   ## {title}");
-        // Which lines are worth quoting is weighed, and measured elsewhere: a case names those that it is about.
-        if title == "Critical Context" {
-            let _ = writeln!(out, "   …");
-            continue;
-        }
         for run in lines.chunk_by(|a, b| without_numbers(a) == without_numbers(b)) {
             let few = run.len() <= 4;
             let shown_lines = if few { run } else { &run[..2] };
