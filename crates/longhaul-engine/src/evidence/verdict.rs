@@ -170,8 +170,15 @@ fn tally(text: &str) -> Option<&str> {
 
 /// What something printed last, or all of it where that is little.
 fn printed(text: &str, action: &Action, whole: bool, lines: &mut Vec<String>) {
-    let said: Vec<&str> =
-        text.lines().map(str::trim).filter(|line| !line.is_empty() && !is_wrapper(line)).collect();
+    let worked = action.outcome != Outcome::Failed;
+    // Rules say nothing, runners of scripts repeat what they run, and what worked may have been warned of.
+    let says = |line: &&str| {
+        line.contains(char::is_alphanumeric)
+            && !is_wrapper(line)
+            && !line.starts_with("> ")
+            && !(worked && is_aside(&line.to_lowercase()))
+    };
+    let said: Vec<&str> = text.lines().map(str::trim).filter(says).collect();
     let short = whole && said.len() <= MOST && said.iter().map(|line| line.len()).sum::<usize>() <= SHORT;
     if short {
         return push(&said.join(" | "), lines);

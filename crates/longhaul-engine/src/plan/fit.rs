@@ -199,12 +199,16 @@ fn keep_newest(
         if new <= 1 {
             break;
         }
-        let mut kept = draft.clone();
-        kept.put_back(unit);
-        if kept.total > most && !shorten(work, &mut kept, unit, most) {
-            break;
+        if draft.total + draft.unit(unit) <= most {
+            draft.put_back(unit);
+        } else {
+            let mut kept = draft.clone();
+            kept.put_back(unit);
+            if !shorten(work, &mut kept, unit, most) {
+                break;
+            }
+            *draft = kept;
         }
-        *draft = kept;
         gone.remove(&unit);
         new -= 1;
     }
