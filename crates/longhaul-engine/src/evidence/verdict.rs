@@ -170,13 +170,13 @@ fn tally(text: &str) -> Option<&str> {
 
 /// What something printed last, or all of it where that is little.
 fn printed(text: &str, action: &Action, whole: bool, lines: &mut Vec<String>) {
-    let worked = action.outcome != Outcome::Failed;
+    let failed = action.outcome == Outcome::Failed;
     // Rules say nothing, runners of scripts repeat what they run, and what worked may have been warned of.
     let says = |line: &&str| {
         line.contains(char::is_alphanumeric)
             && !is_wrapper(line)
             && !line.starts_with("> ")
-            && !(worked && is_aside(&line.to_lowercase()))
+            && (failed || !is_aside(&line.to_lowercase()))
     };
     let said: Vec<&str> = text.lines().map(str::trim).filter(says).collect();
     let short = whole && said.len() <= MOST && said.iter().map(|line| line.len()).sum::<usize>() <= SHORT;
