@@ -28,7 +28,7 @@ use crate::transcript::{Block, BlockKind, Exchange, Transcript, UnitKind};
 
 pub use crate::digest::{Outcome, TestCounts};
 pub use change::{Change, Side};
-pub(crate) use change::{changes, into_open_file};
+pub(crate) use change::{changes, into_open_file, mark};
 
 /// What an exchange did.
 #[derive(Debug, Clone, PartialEq, Eq)]

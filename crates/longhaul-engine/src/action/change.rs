@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Touched, patch, shell};
 use crate::tools::{Call, Family};
@@ -41,6 +42,13 @@ pub struct Side {
     pub lines: usize,
     /// Some of them, each with its place, those that tell most first.
     pub telling: Vec<(usize, String)>,
+    /// What tells each of them from others, so that what goes out later is known again.
+    pub(crate) marks: Vec<u32>,
+}
+
+/// What tells a line from others, wherever it stands.
+pub(crate) fn mark(line: &str) -> u32 {
+    xxh3_64(line.trim().as_bytes()) as u32
 }
 
 impl Side {
@@ -53,7 +61,8 @@ impl Side {
         rated.retain(|(at, rate)| *rate > least && seen.insert(lines[*at].trim()));
         rated.truncate(most);
         let telling = rated.iter().map(|(at, _)| (*at, lines[*at].trim().to_owned())).collect();
-        Self { lines: lines.len(), telling }
+        let marks = lines.iter().take(COMPARED).map(|line| mark(line)).collect();
+        Self { lines: lines.len(), telling, marks }
     }
 }
 
@@ -121,6 +130,7 @@ impl Change {
             side.telling.extend(more.telling.into_iter().map(|(at, line)| (behind + at, line)));
             side.telling.truncate(most);
             side.lines += more.lines;
+            side.marks.extend(more.marks);
         }
     }
 

@@ -59,8 +59,8 @@ pub(super) enum What<'d> {
     Answer(&'d Read, Option<&'d Read>),
     /// Sentences of a reply in the middle of its work: those with these places.
     Notes(&'d Read, Vec<usize>),
-    /// A change of a file, by its place among those of its exchange.
-    Change(&'d Read, usize),
+    /// What a turn did to a file, with what changed it last.
+    Change(&'d Read, File),
     /// Changes of many files at once.
     Changes(&'d Read),
     /// An edit that was not applied.
@@ -106,8 +106,8 @@ struct Worth {
     question: f64,
     tests: f64,
     file: f64,
-    /// What was done to it once is told where it was done.
-    file_once: f64,
+    /// A file that was made beside the work.
+    file_made: f64,
     file_read: f64,
     task: f64,
     carried: f64,
@@ -132,8 +132,8 @@ const WORTH: Worth = Worth {
     call: 1.2,
     question: 4.0,
     tests: 5.0,
-    file: 2.2,
-    file_once: 1.3,
+    file: 3.0,
+    file_made: 1.0,
     file_read: 0.35,
     task: 8.0,
     carried: 3.0,
@@ -166,10 +166,11 @@ pub(super) fn sketch<'d>(draft: &Draft<'d>) -> Vec<Sketch<'d>> {
     let mut sketches = Sketches { draft, list: Vec::new(), units: units(draft) };
     sketches.said();
     sketches.told();
+    let files = sketches.changes();
     sketches.deeds();
     sketches.tests();
     sketches.tasks();
-    sketches.files();
+    sketches.files(files);
     sketches.carried();
     sketches.quotes();
     sketches.list
@@ -188,9 +189,13 @@ struct Sketches<'s, 'd> {
 
 impl<'d> Sketches<'_, 'd> {
     fn add(&mut self, what: What<'d>, (unit, place): (usize, usize), rate: f64) {
-        // What is newer is worth more, but never all: a session has a beginning, too.
-        let age = 0.45 + 0.55 * unit as f64 / self.units as f64;
-        self.list.push(Sketch { what, at: (unit + 1, place), number: 0, rate: rate * age });
+        let rate = rate * self.age(unit);
+        self.list.push(Sketch { what, at: (unit + 1, place), number: 0, rate });
+    }
+
+    /// What is newer is worth more, but never all: a session has a beginning, too.
+    fn age(&self, unit: usize) -> f64 {
+        0.45 + 0.55 * unit as f64 / self.units as f64
     }
 
     fn folded(&self, list: &'d [Read]) -> impl DoubleEndedIterator<Item = &'d Read> + use<'d> {
@@ -281,8 +286,8 @@ impl<'d> Sketches<'_, 'd> {
 
     fn deeds(&mut self) {
         let deeds = &self.draft.evidence.deeds;
-        let mut seen = Seen::of(deeds);
-        for (index, read) in deeds.iter().enumerate().rev() {
+        let mut seen = Seen::default();
+        for read in deeds.iter().rev() {
             let Some(did) = read.did() else { continue };
             let runs = seen.runs(did);
             if !(self.draft.folded)(read.unit) {
@@ -293,24 +298,57 @@ impl<'d> Sketches<'_, 'd> {
                 () if did.question.is_some() => self.add(What::Question(read), first, WORTH.question),
                 () if did.finishes => self.add(What::Answer(read, None), first, WORTH.answer),
                 () if did.is_refused => self.add(What::Refused(read), first, WORTH.refused),
-                () => {
-                    self.changes(read, did, &|change| seen.worth(change, index));
-                    self.ran(read, did, runs, &mut seen);
-                }
+                () => self.ran(read, did, runs, &mut seen),
             }
         }
     }
 
-    /// What a call changed; many files at once in one line.
-    fn changes(&mut self, read: &'d Read, did: &'d Did, worth: &dyn Fn(&Change) -> f64) {
-        let first = read.block * PLACES;
-        if did.changed().len() > SEVERAL {
-            return self.add(What::Changes(read), (read.unit, first), WORTH.change);
+    /// What was done to files: told once for each file and turn, and before each commit. Gives what became of all.
+    fn changes(&mut self) -> Files {
+        let deeds = &self.draft.evidence.deeds;
+        let fate = Fate::of(deeds);
+        let mut people = self.draft.evidence.said.iter().filter(|said| said.by_user).peekable();
+        let (mut all, mut turn) = (Files::default(), Files::default());
+        for (deed, read) in deeds.iter().enumerate() {
+            let Some(did) = read.did().filter(|_| (self.draft.folded)(read.unit)) else { continue };
+            let mut is_new_turn = false;
+            while people.next_if(|said| said.unit < read.unit).is_some() {
+                is_new_turn = true;
+            }
+            if is_new_turn {
+                self.changed(std::mem::take(&mut turn), &fate);
+            }
+            did.read().for_each(|path| all.read(deed, path));
+            let together = did.changed().len() > SEVERAL;
+            if together {
+                self.add(What::Changes(read), (read.unit, read.block * PLACES), WORTH.change);
+            }
+            for (place, change) in did.changed().iter().enumerate() {
+                let known = all.knows(&change.path);
+                all.change((deed, place), change, known);
+                if !together && !is_told_by_run(change, did) {
+                    turn.change((deed, place), change, known);
+                }
+            }
+            if did.action.verb == Verb::Run && did.action.outcome != Outcome::Failed {
+                all.run(deed, &did.same);
+            }
+            if did.same.contains("git commit") {
+                self.changed(std::mem::take(&mut turn), &fate);
+            }
         }
-        for (place, change) in
-            did.changed().iter().enumerate().filter(|(_, change)| !is_told_by_run(change, did))
-        {
-            self.add(What::Change(read, place), (read.unit, first + place), worth(change));
+        self.changed(turn, &fate);
+        all
+    }
+
+    fn changed(&mut self, turn: Files, fate: &Fate<'_>) {
+        for file in turn.into_list() {
+            let read = &self.draft.evidence.deeds[file.deed];
+            let Some(change) = read.did().and_then(|did| did.changes.get(file.place)) else { continue };
+            let rate =
+                if file.created && file.deleted { WORTH.undone } else { fate.worth(change, file.deed) };
+            let at = (read.unit, read.block * PLACES + file.place);
+            self.add(What::Change(read, file), at, rate);
         }
     }
 
@@ -369,33 +407,28 @@ impl<'d> Sketches<'_, 'd> {
         }
     }
 
-    fn files(&mut self) {
-        let mut files = Files::default();
-        for read in self.folded(&self.draft.evidence.deeds) {
-            let Some(did) = read.did() else { continue };
-            did.read().for_each(|path| files.read(read.unit, path));
-            did.changed().iter().for_each(|change| files.change(read.unit, change));
-            if did.action.verb == Verb::Run && did.action.outcome != Outcome::Failed {
-                files.run(read.unit, &did.same);
-            }
-        }
+    /// What became of each file: the work itself first, then what was made beside it, then what was only read.
+    fn files(&mut self, files: Files) {
+        let deeds = &self.draft.evidence.deeds;
         let before = self.draft.previous.map_or(&[][..], |before| before.list(Section::RelevantFiles));
         let noted: HashMap<String, &Redacted> =
             before.iter().map(|note| (super::write::path_of(note), note)).collect();
         // Of what was only read, the newest is enough.
         let mut list = files.into_list();
-        list.sort_by_key(|file| (file.is_changed(), file.unit));
+        list.sort_by_key(|file| (file.is_changed(), file.deed));
         let read = list.iter().filter(|file| !file.is_changed()).count();
         list.drain(..read.saturating_sub(MOST_READ));
         for file in list {
-            let rate = match file.edits {
-                _ if !file.is_changed() => WORTH.file_read,
-                _ if file.created && file.by.is_none() => WORTH.file_once * 0.6,
-                0 | 1 if file.by.is_none() => WORTH.file_once,
-                _ => WORTH.file,
+            let (class, rate) = match &file {
+                file if !file.is_changed() => (3, WORTH.file_read),
+                file if file.deleted || file.restored => (2, WORTH.file_made),
+                file if file.created => (1, WORTH.file_made),
+                _ => (0, WORTH.file),
             };
-            let (unit, before) = (file.unit, noted.get(&file.path).copied());
-            self.add(What::File(file, before), (unit, 0), rate);
+            let before = noted.get(&file.path).copied();
+            let age = self.age(deeds[file.deed].unit);
+            let at = (class, file.deed);
+            self.list.push(Sketch { what: What::File(file, before), at, number: 0, rate: rate * age });
         }
     }
 
@@ -447,12 +480,17 @@ impl<'d> Sketches<'_, 'd> {
     }
 }
 
-/// What newer calls say of an older one.
-struct Seen<'d> {
+/// What became of files later.
+struct Fate<'d> {
     /// Paths that were deleted or put back, with the last exchange that did so.
     deleted: HashMap<&'d str, usize>,
     /// Files that were looked at or edited: the work itself; others are scratch.
     touched: HashSet<&'d str>,
+}
+
+/// What newer calls say of an older one.
+#[derive(Default)]
+struct Seen<'d> {
     /// How each command ended in later runs: the oldest of them, and how many outcomes there were.
     later: HashMap<&'d str, (&'d [String], usize)>,
     /// How often each tool was called.
@@ -485,15 +523,6 @@ impl Runs<'_> {
 }
 
 impl<'d> Seen<'d> {
-    fn of(deeds: &'d [Read]) -> Self {
-        let edited = |did: &'d Did| {
-            did.changes.iter().filter(|change| change.how.is_none()).map(|change| change.path.as_str())
-        };
-        let touched = deeds.iter().filter_map(Read::did).flat_map(|did| did.read().chain(edited(did)));
-        let (later, called, alike) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { deleted: deleted_later(deeds), touched: touched.collect(), later, called, alike }
-    }
-
     /// How newer runs of a command ended; this one is the newest from now on.
     fn runs(&mut self, did: &'d Did) -> Runs<'d> {
         if did.action.verb != Verb::Run {
@@ -504,21 +533,6 @@ impl<'d> Seen<'d> {
         let is_other = newer.is_none_or(|(verdict, _)| *verdict != *did.verdict);
         self.later.insert(&did.same, (&did.verdict, outcomes + usize::from(is_other)));
         Runs { newer: newer.map(|(verdict, _)| verdict), outcomes }
-    }
-
-    /// What a change is worth that this exchange made.
-    fn worth(&self, change: &Change, index: usize) -> f64 {
-        let is_gone = |path: &str| self.deleted.get(path).is_some_and(|last| *last > index);
-        let folders = change.path.match_indices('/').map(|(at, _)| &change.path[..at]);
-        let gone = is_gone(&change.path) || is_gone(".") || folders.into_iter().any(is_gone);
-        let is_scratch =
-            change.writes.is_empty() && change.from.is_none() && !self.touched.contains(change.path.as_str());
-        match change.how {
-            _ if gone => WORTH.undone,
-            Some(Touched::Created) if is_scratch => WORTH.created,
-            Some(Touched::Deleted) => WORTH.undone,
-            _ => WORTH.change,
-        }
     }
 
     /// Where a look-up with the same short answer is told already; else it will be told at this place.
@@ -537,6 +551,31 @@ impl<'d> Seen<'d> {
         let times = self.called.entry(&did.action.tool).or_default();
         *times += 1;
         *times as f64
+    }
+}
+
+impl<'d> Fate<'d> {
+    fn of(deeds: &'d [Read]) -> Self {
+        let edited = |did: &'d Did| {
+            did.changes.iter().filter(|change| change.how.is_none()).map(|change| change.path.as_str())
+        };
+        let touched = deeds.iter().filter_map(Read::did).flat_map(|did| did.read().chain(edited(did)));
+        Self { deleted: deleted_later(deeds), touched: touched.collect() }
+    }
+
+    /// What a change is worth that this exchange made.
+    fn worth(&self, change: &Change, index: usize) -> f64 {
+        let is_gone = |path: &str| self.deleted.get(path).is_some_and(|last| *last > index);
+        let folders = change.path.match_indices('/').map(|(at, _)| &change.path[..at]);
+        let gone = is_gone(&change.path) || is_gone(".") || folders.into_iter().any(is_gone);
+        let is_scratch =
+            change.writes.is_empty() && change.from.is_none() && !self.touched.contains(change.path.as_str());
+        match change.how {
+            _ if gone => WORTH.undone,
+            Some(Touched::Created) if is_scratch => WORTH.created,
+            Some(Touched::Deleted) => WORTH.undone,
+            _ => WORTH.change,
+        }
     }
 }
 

@@ -15,6 +15,8 @@
 
 mod candidates;
 mod fill;
+mod later;
+mod names;
 mod net;
 mod parse;
 mod pieces;

@@ -1,11 +1,12 @@
 //! What became of each file over all that was done to it: the net effect, not the history.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::action::{Change, Touched};
+use super::names::last_part;
+use crate::action::{Change, Side, Touched, mark};
 
 /// Lines of the net effect that are kept of each side.
-const MOST: usize = 6;
+const MOST: usize = 24;
 /// Names under which a file may be known: more of the same name are not compared.
 const NAMESAKES: usize = 8;
 
@@ -13,9 +14,12 @@ const NAMESAKES: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) path: String,
-    /// The last unit that touched it.
-    pub(super) unit: usize,
-    pub(super) edits: usize,
+    /// The last deed that touched it,
+    pub(super) deed: usize,
+    /// and the place of its last change among those of its deed.
+    pub(super) place: usize,
+    /// How often it was changed.
+    pub(super) changes: usize,
     pub(super) created: bool,
     pub(super) deleted: bool,
     pub(super) restored: bool,
@@ -23,63 +27,111 @@ pub(super) struct File {
     pub(super) copied: Option<String>,
     pub(super) by: Option<String>,
     /// Lines that went out and did not come back; lines that came in and are still there.
-    pub(super) out: Vec<String>,
-    pub(super) into: Vec<String>,
+    out: Vec<Line>,
+    into: Vec<Line>,
+}
+
+/// A line of the net effect.
+#[derive(Debug)]
+struct Line {
+    text: String,
+    mark: u32,
+    /// Which change it came by, and where in it.
+    at: (usize, usize),
+    /// How many lines of its change tell more.
+    rank: usize,
+    /// Its number in the file, as long as that is known.
+    number: Option<usize>,
 }
 
 impl File {
     pub(super) fn is_changed(&self) -> bool {
-        self.edits > 0 || self.created || self.deleted || self.restored
+        self.changes > 0
+    }
+
+    /// The lines that went out, and those that came in: those that tell most first, each with its place among all.
+    pub(super) fn net(&self) -> [Vec<(usize, String)>; 2] {
+        [&self.out, &self.into].map(|lines| {
+            let mut ranked: Vec<(usize, &Line)> = lines.iter().enumerate().collect();
+            ranked.sort_by_key(|(_, line)| (line.rank, std::cmp::Reverse(line.at)));
+            ranked.into_iter().map(|(place, line)| (place, line.text.clone())).collect()
+        })
     }
 
     fn change(&mut self, change: &Change, known: bool) {
         self.copied.clone_from(&change.from);
+        self.by = None;
+        self.changes += 1;
         match change.how {
             None | Some(Touched::Edited) => {
-                self.edits += 1;
-                self.restored = false;
-                for (_, line) in &change.out.telling {
-                    take_or_add(line, &mut self.into, &mut self.out);
-                }
-                for (_, line) in &change.into.telling {
-                    take_or_add(line, &mut self.out, &mut self.into);
-                }
+                (self.deleted, self.restored) = (false, false);
+                self.edit(change);
             }
             Some(Touched::Created) => {
                 // What was there before is written anew, not created.
-                if self.deleted {
-                    self.edits = 0;
-                } else {
-                    self.edits += usize::from(known && change.from.is_none());
-                }
+                self.changes = if self.deleted { 1 } else { self.changes };
                 (self.created, self.deleted, self.restored) = (self.created || !known, false, false);
                 self.out.clear();
-                self.into = change.into.telling.iter().take(MOST).map(|(_, line)| line.clone()).collect();
+                self.into.clear();
+                self.add(&change.into, None, |file| &mut file.into);
             }
             Some(Touched::Deleted) => {
                 self.deleted = true;
                 self.into.clear();
             }
             Some(Touched::Restored) => {
-                (self.restored, self.deleted, self.edits) = (true, false, 0);
+                (self.restored, self.deleted) = (true, false);
                 self.out.clear();
                 self.into.clear();
             }
-            Some(Touched::Read) => {}
+            Some(Touched::Read) => self.changes -= 1,
         }
     }
-}
 
-/// A line that was on the other side is back where it was.
-fn take_or_add(line: &str, from: &mut Vec<String>, to: &mut Vec<String>) {
-    if let Some(at) = from.iter().position(|other| other == line) {
-        from.remove(at);
-        return;
+    /// What goes out takes back what came in, and the other way round.
+    fn edit(&mut self, change: &Change) {
+        let marks = |side: &Side| side.marks.iter().copied().collect::<HashSet<u32>>();
+        let (gone, came) = (marks(&change.out), marks(&change.into));
+        self.renumber(change);
+        let back: HashSet<u32> =
+            self.out.iter().map(|line| line.mark).filter(|mark| came.contains(mark)).collect();
+        let taken: HashSet<u32> =
+            self.into.iter().map(|line| line.mark).filter(|mark| gone.contains(mark)).collect();
+        self.into.retain(|line| !taken.contains(&line.mark));
+        self.out.retain(|line| !back.contains(&line.mark));
+        let without = |side: &Side, gone: &HashSet<u32>| Side {
+            telling: side.telling.iter().filter(|(_, line)| !gone.contains(&mark(line))).cloned().collect(),
+            ..Side::default()
+        };
+        self.add(&without(&change.out, &taken), None, |file| &mut file.out);
+        self.add(&without(&change.into, &back), change.range.map(|(from, _)| from), |file| &mut file.into);
     }
-    to.push(line.to_owned());
-    // The newest are the ones that stand.
-    let over = to.len().saturating_sub(MOST);
-    to.drain(..over);
+
+    /// Where an edit names the lines whose place it takes, those went out, and those behind them have other numbers.
+    fn renumber(&mut self, change: &Change) {
+        let Some((from, to)) = change.range else {
+            return self.into.iter_mut().for_each(|line| line.number = None);
+        };
+        self.into.retain(|line| line.number.is_none_or(|number| !(from..=to).contains(&number)));
+        for number in
+            self.into.iter_mut().filter_map(|line| line.number.as_mut()).filter(|number| **number > to)
+        {
+            *number = *number + change.into.lines - (to + 1 - from).min(*number);
+        }
+    }
+
+    fn add(&mut self, side: &Side, from: Option<usize>, list: impl Fn(&mut Self) -> &mut Vec<Line>) {
+        let edit = self.changes;
+        let lines = list(self);
+        for (rank, (at, text)) in side.telling.iter().enumerate() {
+            let (mark, number) = (mark(text), from.map(|from| from + at));
+            lines.push(Line { text: text.clone(), mark, at: (edit, *at), rank, number });
+        }
+        lines.sort_by_key(|line| line.at);
+        // The newest are the ones that stand.
+        let over = lines.len().saturating_sub(MOST);
+        lines.drain(..over);
+    }
 }
 
 /// The files that were touched, in the order of their first touch.
@@ -97,60 +149,67 @@ fn is_below(path: &str, folder: &str) -> bool {
         || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
 impl Files {
-    pub(super) fn change(&mut self, unit: usize, change: &Change) {
+    /// Whether the file of this path was touched.
+    pub(super) fn knows(&self, path: &str) -> bool {
+        self.find(path).is_some()
+    }
+
+    /// A change, by its deed and its place in it; `known` is whether the file was there before.
+    pub(super) fn change(&mut self, (deed, place): (usize, usize), change: &Change, known: bool) {
         if matches!(change.how, Some(Touched::Deleted | Touched::Restored)) {
             let folder = change.path.trim_end_matches('/');
             let below = |file: &&mut File| is_below(&file.path, folder) && file.path != change.path;
             for file in self.list.iter_mut().filter(below) {
+                (file.deed, file.place) = (deed, place);
                 file.change(change, true);
             }
             if folder == "." {
                 return;
             }
         }
-        let before = self.list.len();
         let at = self.at(&change.path);
-        self.list[at].unit = unit;
-        self.list[at].change(change, at < before);
+        let file = &mut self.list[at];
+        (file.deed, file.place) = (deed, place);
+        file.change(change, known);
         for path in &change.writes {
-            self.scripts.push((file_name(&change.path).to_owned(), path.clone()));
+            self.scripts.push((last_part(&change.path).to_owned(), path.clone()));
         }
     }
 
     /// What the scripts that a command runs do to files.
-    pub(super) fn run(&mut self, unit: usize, command: &str) {
+    pub(super) fn run(&mut self, deed: usize, command: &str) {
         let run: Vec<(String, String)> =
             self.scripts.iter().filter(|(script, _)| command.contains(script.as_str())).cloned().collect();
         for (script, path) in run {
             let at = self.at(&path);
             let file = &mut self.list[at];
-            (file.unit, file.by, file.copied) = (unit, Some(script), None);
-            file.edits += 1;
+            (file.deed, file.by, file.copied) = (deed, Some(script), None);
+            file.changes += 1;
         }
     }
 
-    pub(super) fn read(&mut self, unit: usize, path: &str) {
+    pub(super) fn read(&mut self, deed: usize, path: &str) {
         let at = self.at(path);
-        self.list[at].unit = unit;
+        self.list[at].deed = deed;
     }
 
-    /// The place of the file of this path, under whatever part of it it was named before.
-    fn at(&mut self, path: &str) -> usize {
+    fn find(&self, path: &str) -> Option<usize> {
         let path = path.trim_start_matches("./");
-        let namesakes = self.by_name.entry(file_name(path).to_owned()).or_default();
         let is_same = |at: &&usize| {
             let known = &self.list[**at].path;
             let ends =
                 |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
             known == path || ends(known, path) || ends(path, known)
         };
-        namesakes.iter().take(NAMESAKES).find(is_same).copied().unwrap_or_else(|| {
-            namesakes.push(self.list.len());
+        self.by_name.get(last_part(path))?.iter().take(NAMESAKES).find(is_same).copied()
+    }
+
+    /// The place of the file of this path, under whatever part of it it was named before.
+    fn at(&mut self, path: &str) -> usize {
+        self.find(path).unwrap_or_else(|| {
+            let path = path.trim_start_matches("./");
+            self.by_name.entry(last_part(path).to_owned()).or_default().push(self.list.len());
             self.list.push(File { path: path.to_owned(), ..File::default() });
             self.list.len() - 1
         })
@@ -164,26 +223,39 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Side;
 
     fn edit(path: &str, out: &str, into: &str) -> Change {
-        let side = |line: &str| Side { lines: 1, telling: vec![(0, line.to_owned())] };
+        let side =
+            |line: &str| Side { lines: 1, telling: vec![(0, line.to_owned())], marks: vec![mark(line)] };
         Change { path: path.to_owned(), out: side(out), into: side(into), ..Change::default() }
+    }
+
+    fn shown(file: &File) -> [String; 2] {
+        file.net().map(|lines| lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("|"))
     }
 
     #[test]
     fn what_was_taken_back_is_no_change() {
         let mut files = Files::default();
-        files.change(1, &edit("/app/a.rs", "x = 1", "x = 2"));
-        files.change(2, &edit("a.rs", "x = 2", "x = 3"));
-        files.change(3, &edit("app/b.rs", "y = 1", "y = 2"));
-        files.change(4, &edit("b.rs", "y = 2", "y = 1"));
+        files.change((1, 0), &edit("/app/a.rs", "x = 1", "x = 2"), false);
+        files.change((2, 0), &edit("a.rs", "x = 2", "x = 3"), true);
+        files.change((3, 0), &edit("app/b.rs", "y = 1", "y = 2"), false);
+        files.change((4, 0), &edit("b.rs", "y = 2", "y = 1"), true);
         let files = files.into_list();
-        let shown: Vec<_> =
-            files.iter().map(|file| (file.path.as_str(), file.edits, &*file.out, &*file.into)).collect();
-        assert_eq!(shown.len(), 2);
-        assert_eq!((shown[0].0, shown[0].1), ("/app/a.rs", 2));
-        assert_eq!((shown[0].2, shown[0].3), (&["x = 1".to_owned()][..], &["x = 3".to_owned()][..]));
-        assert!(shown[1].2.is_empty() && shown[1].3.is_empty());
+        assert_eq!(files.len(), 2);
+        assert_eq!((files[0].path.as_str(), files[0].changes), ("/app/a.rs", 2));
+        assert_eq!(shown(&files[0]), ["x = 1", "x = 3"]);
+        assert_eq!(shown(&files[1]), ["", ""]);
+    }
+
+    #[test]
+    fn lines_whose_numbers_are_taken_again_are_gone_wherever_they_have_moved() {
+        let at =
+            |range, into: &str| Change { range: Some(range), out: Side::default(), ..edit("a.py", "", into) };
+        let mut files = Files::default();
+        files.change((1, 0), &at((10, 10), "old"), false);
+        files.change((2, 0), &at((3, 4), "import"), true);
+        files.change((3, 0), &at((9, 9), "new"), true);
+        assert_eq!(shown(&files.into_list()[0])[1], "new|import");
     }
 }

@@ -10,39 +10,44 @@ const LONG_LINE: usize = 200;
 /// What stands where pieces were left out, and what it costs.
 const GAP: &str = " […] ";
 
-/// At most about `most` characters of a text: its beginning, and of the rest what weighs most.
+/// What is left over is not worth another gap.
+const LEAST: usize = 60;
+
+/// At most about `most` characters of a text: its beginning, and of the rest what weighs most. What stands together stays together:
+/// whole blocks are taken, and of one that is too long the part around its weightiest piece.
 pub(super) fn excerpt(text: &Redacted, most: usize, weigh: impl Fn(&str) -> f32) -> Redacted {
     let whole = text.as_str();
     if whole.len() <= most {
         return text.clone();
     }
     let pieces = pieces(whole);
-    let Some(first) = pieces.first().filter(|first| first.range.len() <= most) else {
+    if pieces.first().is_none_or(|first| first.range.len() > most) {
         return text.clipped(most);
-    };
-    let mut left = most.saturating_sub(first.range.len());
-    let mut order: Vec<(usize, f32)> = pieces
-        .iter()
-        .enumerate()
-        .skip(1)
-        .map(|(at, piece)| (at, piece.weight(&whole[piece.range.clone()], &weigh)))
-        .collect();
-    // The last words of a text often say what follows from it.
-    if let Some(last) = order.last_mut() {
-        last.1 += 0.5;
     }
-    order.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-    let mut chosen = vec![0];
-    for (at, weight) in order {
-        // What stands under a heading says something else without it.
-        let heading = pieces[at].under.filter(|heading| !chosen.contains(heading));
-        let cost =
-            pieces[at].range.len() + GAP.len() + heading.map_or(0, |heading| pieces[heading].range.len());
-        if cost <= left && weight > 0.0 {
-            left -= cost;
-            chosen.extend(heading);
-            chosen.push(at);
+    let weights: Vec<f32> =
+        pieces.iter().map(|piece| piece.weight(&whole[piece.range.clone()], &weigh)).collect();
+    let mut blocks: Vec<Block> =
+        blocks(&pieces).into_iter().map(|range| Block::of(range, &weights)).collect();
+    // A text opens with what it is about, and its last words often say what follows from it.
+    if let Some(last) = blocks.last_mut() {
+        last.weight += 0.5;
+    }
+    if let Some(first) = blocks.first_mut().filter(|_| !pieces[0].leads) {
+        (first.weight, first.best) = (f32::MAX, 0);
+    }
+    blocks.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.best.cmp(&b.best)));
+    let mut chosen: Vec<usize> = Vec::new();
+    let mut left = most;
+    for block in blocks.iter().filter(|block| block.weight > 0.0) {
+        if left < LEAST && !chosen.is_empty() {
+            break;
         }
+        // What it opens with leaves room for what weighs most.
+        let opening = pieces[block.best].range.len() + GAP.len();
+        let kept = if block.weight == f32::MAX { (most / 2).min(left.saturating_sub(opening)) } else { 0 };
+        left -= kept;
+        block.take(&pieces, &mut chosen, &mut left);
+        left += kept;
     }
     chosen.sort_unstable();
     let mut ranges: Vec<Range<usize>> = Vec::new();
@@ -54,12 +59,69 @@ pub(super) fn excerpt(text: &Redacted, most: usize, weigh: impl Fn(&str) -> f32)
         }
     }
     let ends_early = chosen.last() != Some(&(pieces.len() - 1));
-    text.parts(&ranges, GAP, if ends_early { GAP } else { "" }).trimmed()
+    let opening = if chosen.first() == Some(&0) { "" } else { GAP };
+    Redacted::own(opening).and(&text.parts(&ranges, GAP, if ends_early { GAP } else { "" })).trimmed()
+}
+
+/// Pieces that stand together.
+struct Block {
+    range: Range<usize>,
+    /// The weightiest of them, and its weight.
+    best: usize,
+    weight: f32,
+}
+
+impl Block {
+    fn of(range: Range<usize>, weights: &[f32]) -> Self {
+        let start = range.start;
+        let best = range.clone().fold(start, |best, at| if weights[at] > weights[best] { at } else { best });
+        Self { best, weight: weights[best], range }
+    }
+
+    /// Takes what fits: what leads to it, and the weightiest piece with what stands beside that.
+    fn take(&self, pieces: &[Piece], chosen: &mut Vec<usize>, left: &mut usize) {
+        let length = |at: usize| pieces[at].range.len();
+        // What stands under a heading says something else without it.
+        let heading = pieces[self.best].under;
+        let missing = heading.filter(|heading| !chosen.contains(heading));
+        let cost = length(self.best) + GAP.len() + missing.map_or(0, length);
+        if cost > *left {
+            return;
+        }
+        *left -= cost;
+        chosen.extend(missing);
+        let first = heading.map_or(self.range.start, |heading| self.range.start.max(heading + 1));
+        let (mut from, mut to) = (self.best, self.best + 1);
+        while to < self.range.end && length(to) <= *left {
+            *left -= length(to);
+            to += 1;
+        }
+        while from > first && length(from - 1) <= *left {
+            from -= 1;
+            *left -= length(from);
+        }
+        chosen.extend(from..to);
+    }
+}
+
+/// Which pieces stand together: what one line leads to, and what no blank line parts.
+fn blocks(pieces: &[Piece]) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        let follows = at > 0 && (!piece.apart || pieces[at - 1].leads);
+        match found.last_mut().filter(|_| follows && !piece.leads) {
+            Some(open) => open.end = at + 1,
+            None => found.push(at..at + 1),
+        }
+    }
+    found
 }
 
 /// A line, or a sentence of a long one.
 struct Piece {
     range: Range<usize>,
+    /// Whether a blank line is before it.
+    apart: bool,
     /// Inside a fence: pasted, or code.
     fenced: bool,
     /// Whether it only leads to what is below it.
@@ -94,8 +156,10 @@ fn pieces(text: &str) -> Vec<Piece> {
         }
         let under = under.filter(|_| !leads);
         let end = start + paragraph.len();
+        let before = found.last().map_or(start, |before: &Piece| before.range.end);
+        let apart = !text[before..start].trim_matches([' ', '\t', '\r']).is_empty();
         if paragraph.len() <= LONG_LINE || fenced || leads {
-            found.push(Piece { range: start..end, fenced, leads, under });
+            found.push(Piece { range: start..end, apart, fenced, leads, under });
             continue;
         }
         let mut from = start;
@@ -104,12 +168,18 @@ fn pieces(text: &str) -> Vec<Piece> {
             let ends = matches!(sign, '。' | '！' | '？')
                 || matches!(sign, '.' | '!' | '?' | ';') && paragraph[after..].starts_with([' ', '\n']);
             if ends && start + after > from {
-                found.push(Piece { range: from..start + after, fenced, leads, under });
+                found.push(Piece {
+                    range: from..start + after,
+                    apart: apart && from == start,
+                    fenced,
+                    leads,
+                    under,
+                });
                 from = start + after;
             }
         }
         if from < end {
-            found.push(Piece { range: from..end, fenced, leads, under });
+            found.push(Piece { range: from..end, apart: apart && from == start, fenced, leads, under });
         }
     }
     found
@@ -143,17 +213,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_and_what_weighs_most_stay_in_order() {
+    fn the_beginning_and_what_weighs_most_stay_in_order_and_together() {
         let text =
-            "Fix the parser.\nIt is old.\nNever touch the tests.\nIt rains.\nUse tabs only.\n".repeat(2);
-        let text = Redacted::from_store(text);
-        let weigh = |piece: &str| if piece.contains("Never") || piece.contains("only") { 3.0 } else { 1.0 };
-        let short = excerpt(&text, 80, weigh);
+            "Fix the parser.\nIt is old.\n\nIt rains.\n\nNever touch the tests.\nThey are slow.\n\nBye.\n";
+        let text = Redacted::from_store(text.repeat(3));
+        let weigh = |piece: &str| if piece.contains("Never") { 3.0 } else { 1.0 };
+        let short = excerpt(&text, 110, weigh);
         assert_eq!(
             short.as_str().replace('\n', "/"),
-            "Fix the parser./ […] Never touch the tests./ […] Use tabs only."
+            "Fix the parser./It is old./ […] Never touch the tests./They are slow./ […]"
         );
         assert_eq!(excerpt(&text, 1_000, weigh), text);
         assert!(excerpt(&text, 8, weigh).as_str().starts_with("Fix the"));
+    }
+
+    #[test]
+    fn what_stands_under_a_heading_brings_it() {
+        let text = "All is well:\n- one\n- two\n\nStill open:\n- the port is never closed\n- the log\n";
+        let text = Redacted::from_store(text.repeat(2));
+        let short = excerpt(&text, 70, |piece: &str| if piece.contains("never") { 3.0 } else { 0.1 });
+        assert_eq!(short.as_str().replace('\n', "/"), "[…] Still open:/- the port is never closed/- the log");
     }
 }

@@ -1,12 +1,17 @@
 //! From evidence to a checkpoint within a budget.
 
+use std::collections::HashSet;
+
 use super::candidates::{Sketch, What, sketch};
 use super::fill::{Bought, Form, Offer, fill};
+use super::later::Later;
+use super::names::{Names, last_part};
+use super::net::File;
 use super::pieces::excerpt;
 use super::render::heading;
 use super::{Checkpoint, Completed, Quoted, Section, Topic};
 use crate::action::{Change, Outcome, Touched, Verb};
-use crate::evidence::{Did, Evidence, Read, TaskState, Told, weigh, weigh_said};
+use crate::evidence::{Did, Evidence, Read, TaskState, Told, title, weigh, weigh_said};
 use crate::redact::{Content, Redacted, Redactor};
 use crate::texts::{Act, Entry, FileNote, Marker};
 use crate::tokens::{Counter, Tokens, estimate};
@@ -53,6 +58,8 @@ pub struct Written {
 /// Characters of the forms of a person's words, and of an answer.
 const SAID: [usize; 5] = [160, 500, 1_500, 5_000, 20_000];
 const ANSWER: [usize; 4] = [180, 500, 1_400, 4_000];
+/// Characters of a path.
+const PATH: usize = 160;
 /// Characters of a command and of what came of it, in a short and in a long form.
 const COMMAND: [usize; 2] = [90, 260];
 const OUTCOME: [usize; 2] = [150, 420];
@@ -85,7 +92,9 @@ pub(crate) fn write(draft: &Draft<'_>, redactor: &mut Redactor) -> Written {
         sketches.truncate(most);
     }
     sketches.sort_by_key(|sketch| sketch.at);
-    let mut writer = Writer { draft, redactor };
+    let mut writer = Writer { draft, redactor, later: Later::of(draft), names: Names::default() };
+    let listed: Vec<String> = sketches.iter().filter_map(|sketch| writer.lists(&sketch.what)).collect();
+    writer.names = Names::of(listed.into_iter());
     let candidates: Vec<Candidate> = sketches.iter().filter_map(|sketch| writer.candidate(sketch)).collect();
     let offers: Vec<Offer> = candidates.iter().map(Candidate::offer).collect();
     let mut bought = choose(draft, &candidates, &offers);
@@ -142,11 +151,16 @@ fn choose(draft: &Draft<'_>, candidates: &[Candidate], offers: &[Offer]) -> Boug
 /// Puts what was bought into its sections, in order of time.
 fn assemble(candidates: &[Candidate], forms: &[Option<usize>]) -> Checkpoint {
     let mut checkpoint = Checkpoint::default();
+    let bought = candidates.iter().zip(forms).filter(|(_, form)| form.is_some());
+    let listed: HashSet<String> = bought.filter_map(|(candidate, _)| candidate.lists()).collect();
     for (candidate, form) in candidates.iter().zip(forms) {
         let Some(form) = form else { continue };
         match candidate.forms[*form].0.clone() {
             Piece::Item(text) => checkpoint.push(candidate.section, text),
-            Piece::Entry(number, entry) => {
+            Piece::Entry(number, mut entry) => {
+                if let Some(path) = candidate.path.as_ref().filter(|path| !listed.contains(path.as_str())) {
+                    entry = entry.about(path);
+                }
                 let number = number.unwrap_or(candidate.number);
                 checkpoint.completed.push(Completed { number, entry });
             }
@@ -169,6 +183,8 @@ struct Candidate {
     section: Section,
     /// Its number, if it is an action of its own.
     number: u32,
+    /// The whole path of the file that it names by its last part.
+    path: Option<Redacted>,
     forms: Vec<(Piece, Form)>,
 }
 
@@ -204,6 +220,14 @@ impl Candidate {
         Offer { group: self.section as usize, forms: self.forms.iter().map(|(_, form)| *form).collect() }
     }
 
+    /// The file that it lists, where it stands under Relevant Files.
+    fn lists(&self) -> Option<String> {
+        match self.forms.first() {
+            Some((Piece::Item(note), _)) if self.section == Section::RelevantFiles => Some(path_of(note)),
+            _ => None,
+        }
+    }
+
     fn is_on(&self, topic: &Topic) -> bool {
         self.forms.last().is_some_and(|(piece, _)| topic.is_in(&piece.text()))
     }
@@ -218,6 +242,9 @@ pub(super) fn path_of(note: &Redacted) -> String {
 struct Writer<'w, 'd> {
     draft: &'w Draft<'d>,
     redactor: &'w mut Redactor,
+    later: Later,
+    /// The files that could be listed.
+    names: Names,
 }
 
 impl Writer<'_, '_> {
@@ -234,6 +261,37 @@ impl Writer<'_, '_> {
         (self.draft.handle)(read.unit, read.block)
     }
 
+    /// The path that a candidate would list under Relevant Files.
+    fn lists(&mut self, what: &What<'_>) -> Option<String> {
+        match what {
+            What::File(file, _) if file.is_changed() => Some(self.line(&file.path, PATH).as_str().to_owned()),
+            What::Carried(Section::RelevantFiles, note) => Some(path_of(note)),
+            _ => None,
+        }
+    }
+
+    /// How an entry names a file: by its last part where the whole path could be listed.
+    fn name(&mut self, path: &str) -> Redacted {
+        let path = self.line(path, PATH);
+        match self.names.listed(path.as_str()) {
+            Some(_) => Redacted::from_store(last_part(path.as_str()).to_owned()),
+            None => path,
+        }
+    }
+
+    /// The path under which the file of an entry could be listed.
+    fn path(&mut self, what: &What<'_>) -> Option<Redacted> {
+        const FILES: [Act; 4] = [Act::Create, Act::Edit, Act::Delete, Act::Restore];
+        let path = match what {
+            What::Change(_, file) => &file.path,
+            What::Refused(read) => &read.did()?.changes.first()?.path,
+            What::CarriedEntry(done) if FILES.contains(&done.entry.act()) => done.entry.target(),
+            _ => return None,
+        };
+        let path = self.line(path, PATH);
+        self.names.listed(path.as_str()).map(|listed| Redacted::from_store(listed.to_owned()))
+    }
+
     fn candidate(&mut self, sketch: &Sketch<'_>) -> Option<Candidate> {
         let (section, pieces) = match &sketch.what {
             What::Said(read, handed_in) => (Section::Goal, self.said(read, *handed_in)),
@@ -241,7 +299,7 @@ impl Writer<'_, '_> {
             What::Heard(read) => (Section::CompletedActions, self.heard(read)),
             What::Answer(read, request) => (Section::CompletedActions, self.answer(read, *request)),
             What::Notes(read, places) => (Section::CompletedActions, self.notes(read, places)),
-            What::Change(read, place) => (Section::CompletedActions, self.change(read, *place)),
+            What::Change(read, file) => (Section::CompletedActions, self.change(read, file)),
             What::Changes(read) => (Section::CompletedActions, self.changes(read)),
             What::Refused(read) => (Section::CompletedActions, self.refused(read)),
             What::Run(read) => (Section::CompletedActions, self.run(read)),
@@ -273,6 +331,7 @@ impl Writer<'_, '_> {
                 (Section::CriticalContext, vec![piece])
             }
         };
+        let path = self.path(&sketch.what);
         let mut forms: Vec<(Piece, Form)> = Vec::with_capacity(pieces.len());
         let longer = if section == Section::Goal { LONGER_SAID } else { LONGER };
         for (piece, longer) in pieces.into_iter().zip(longer) {
@@ -284,16 +343,17 @@ impl Writer<'_, '_> {
             let least = forms.last().map_or(0, |(_, form)| form.tokens);
             forms.push((piece, Form { tokens: tokens.max(least), rate: sketch.rate * longer }));
         }
-        (!forms.is_empty()).then_some(Candidate { section, number: sketch.number, forms })
+        (!forms.is_empty()).then_some(Candidate { section, number: sketch.number, path, forms })
     }
 
     /// Forms of a person's words, with what fetches them where they are cut.
     fn said(&mut self, read: &Read, handed_in: bool) -> Vec<Piece> {
-        let words = self.redact(read.words());
+        let whole = self.redact(read.words());
+        let words = self.later.new_in(&whole, read.unit);
         let handle = self.handle(read);
         let form = |most: usize| {
             let short = excerpt(&words, most, weigh_said);
-            let cut = short != words.trimmed();
+            let cut = short != whole.trimmed();
             let state = Redacted::own(if handed_in { "(handed in) " } else { "" });
             Piece::Item(state.and(&short).and_handle(handle.as_deref().filter(|_| cut)))
         };
@@ -307,19 +367,16 @@ impl Writer<'_, '_> {
     }
 
     fn answer(&mut self, read: &Read, request: Option<&Read>) -> Vec<Piece> {
-        let (words, tool) = match read.did() {
-            Some(did) => (did.verdict.join("\n"), Some(self.line(&did.action.tool, 60))),
-            None => (read.words().to_owned(), None),
-        };
-        let words = self.redact(&words).without_blank_lines();
+        let words = read.did().map_or_else(|| read.words().to_owned(), |did| did.verdict.join("\n"));
+        let words = self.redact(&words);
         let target = match request {
-            Some(request) => Redacted::own("to “").and(&self.line(request.words(), 60)).and_own("”"),
+            Some(request) => Redacted::own("to “").and(&self.line(title(request.words()), 60)).and_own("”"),
             None => Redacted::own(""),
         };
         let weigh = |piece: &str| 1.0 + weigh(piece).0;
         let form = |most: usize| {
-            let entry = Entry::new(Act::Answer, &target, &excerpt(&words, most, weigh));
-            let entry = tool.iter().fold(entry, Entry::by);
+            let words = excerpt(&words, most, weigh).without_blank_lines();
+            let entry = Entry::new(Act::Answer, &target, &words);
             Piece::Entry(None, entry.kept_as(self.handle(read)))
         };
         ANSWER.map(form).into()
@@ -350,31 +407,43 @@ impl Writer<'_, '_> {
         forms
     }
 
-    fn change(&mut self, read: &Read, place: usize) -> Vec<Piece> {
-        let Some((did, change)) = read.did().and_then(|did| Some((did, did.changes.get(place)?))) else {
+    /// What a turn did to a file.
+    fn change(&mut self, read: &Read, file: &File) -> Vec<Piece> {
+        let Some((did, change)) = read.did().and_then(|did| Some((did, did.changes.get(file.place)?))) else {
             return Vec::new();
         };
-        let act = match change.how {
-            None | Some(Touched::Edited | Touched::Read) => Act::Edit,
-            Some(Touched::Created) => Act::Create,
-            Some(Touched::Deleted) => Act::Delete,
-            Some(Touched::Restored) => Act::Restore,
+        let act = match file {
+            file if file.deleted => Act::Delete,
+            file if file.restored => Act::Restore,
+            file if file.created => Act::Create,
+            _ => Act::Edit,
         };
-        let path = self.line(&change.path, 160);
-        let tool = self.line(&did.action.tool, 60);
+        let path = self.name(&file.path);
         let from = change.from.as_ref().map(|from| Redacted::own("copied from ").and(&self.line(from, 160)));
+        let [out, into] = file.net();
         let mut forms = Vec::new();
-        for level in 0..LINE.len() {
-            let (out, into) = (&change.out, &change.into);
-            let lines = self.lines(&out.telling, &into.telling, level);
+        // Several edits are not told by one line.
+        for level in usize::from(file.changes > 1)..LINE.len() {
+            let lines = self.lines(&out, &into, level);
             // Where all lines are shown, they need not be counted.
-            let shown = change.range.is_none()
-                && out.lines <= LINES_OUT[level].min(out.telling.len())
-                && into.lines <= LINES_IN[level].min(into.telling.len());
-            let mut outcome =
-                from.clone().unwrap_or_else(|| if shown { Redacted::own("") } else { counts(change) });
-            if !lines.as_str().is_empty() {
-                outcome = outcome.and_own(if shown { "" } else { ": " }).and(&lines);
+            let shown = file.changes == 1
+                && change.range.is_none()
+                && change.out.lines <= LINES_OUT[level].min(out.len())
+                && change.into.lines <= LINES_IN[level].min(into.len());
+            let counted = || match (file.changes, file.created) {
+                (1, _) => counts(change),
+                (changes, true) => Redacted::own("then edited ").and_number(changes - 1).and_own(" times"),
+                (changes, false) => Redacted::own("").and_number(changes).and_own(" edits"),
+            };
+            let mut outcome = match act {
+                Act::Delete if file.created => Redacted::own("made before"),
+                Act::Delete | Act::Restore => Redacted::own(""),
+                _ if shown => Redacted::own(""),
+                _ => from.clone().unwrap_or_else(counted),
+            };
+            if !lines.as_str().is_empty() && act != Act::Delete {
+                let colon = if outcome.as_str().is_empty() { "" } else { ": " };
+                outcome = outcome.and_own(colon).and(&lines);
             }
             // What was changed stays changed, though what came with it fails.
             if did.action.tests.is_some() || did.action.outcome == Outcome::Failed {
@@ -387,8 +456,7 @@ impl Writer<'_, '_> {
                 let then = if words == "; then " { ended(did, &verdict) } else { verdict };
                 outcome = outcome.and_own(words).and(&then);
             }
-            let entry = Entry::new(act, &path, &outcome).by(&tool).kept_as(self.handle(read));
-            forms.push(Piece::Entry(None, entry));
+            forms.push(Piece::Entry(None, Entry::new(act, &path, &outcome).kept_as(self.handle(read))));
         }
         forms
     }
@@ -396,7 +464,6 @@ impl Writer<'_, '_> {
     /// Changes of many files at once: how many, which, and the lines of the first.
     fn changes(&mut self, read: &Read) -> Vec<Piece> {
         let Some(did) = read.did() else { return Vec::new() };
-        let tool = self.line(&did.action.tool, 60);
         let changes = did.changed();
         let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
         let first = changes.iter().find(|change| !change.into.telling.is_empty()).unwrap_or(&changes[0]);
@@ -413,7 +480,7 @@ impl Writer<'_, '_> {
             let outcome = if outcome.as_str() == "such as " { Redacted::own("") } else { outcome };
             forms.push(Piece::Entry(
                 None,
-                Entry::new(Act::Edit, &target, &outcome).by(&tool).kept_as(self.handle(read)),
+                Entry::new(Act::Edit, &target, &outcome).kept_as(self.handle(read)),
             ));
         }
         forms
@@ -440,14 +507,13 @@ impl Writer<'_, '_> {
     fn refused(&mut self, read: &Read) -> Vec<Piece> {
         let Some(did) = read.did() else { return Vec::new() };
         let target = match did.changes.first() {
-            Some(change) => self.line(&change.path, 160),
+            Some(change) => self.name(&change.path),
             None => self.line(&did.asked, COMMAND[0]),
         };
-        let tool = self.line(&did.action.tool, 60);
         let why = self.redact(&did.verdict.join(" … "));
         let form = |most: usize| {
             let outcome = Redacted::own("not applied: ").and(&why.on_one_line(most));
-            Piece::Entry(None, Entry::new(Act::Edit, &target, &outcome).by(&tool).kept_as(self.handle(read)))
+            Piece::Entry(None, Entry::new(Act::Edit, &target, &outcome).kept_as(self.handle(read)))
         };
         OUTCOME.map(form).into()
     }
@@ -455,11 +521,10 @@ impl Writer<'_, '_> {
     fn run(&mut self, read: &Read) -> Vec<Piece> {
         let Some(did) = read.did() else { return Vec::new() };
         let (command, verdict) = (self.redact(&did.same), self.redact(&did.verdict.join(" … ")));
-        let tool = self.line(&did.action.tool, 60);
         let form = |(command_most, most): (usize, usize)| {
             let outcome = ended(did, &verdict.on_one_line(most));
             let entry = Entry::new(Act::Run, &command.on_one_line(command_most), &outcome);
-            Piece::Entry(None, entry.by(&tool).kept_as(self.handle(read)))
+            Piece::Entry(None, entry.kept_as(self.handle(read)))
         };
         [(COMMAND[0], OUTCOME[0]), (COMMAND[1], OUTCOME[0]), (COMMAND[1], OUTCOME[1])].map(form).into()
     }
@@ -474,12 +539,12 @@ impl Writer<'_, '_> {
             _ => Act::Call,
         };
         let asked: Vec<&str> = reads.iter().filter_map(|read| Some(read.did()?.asked.as_str())).collect();
-        let (asked, verdict) = (self.redact(&asked.join("; ")), self.redact(&did.verdict.join(" … ")));
-        let tool = self.line(&did.action.tool, 60);
+        let asked = format!("{} {}", did.action.tool, asked.join("; "));
+        let (asked, verdict) = (self.redact(&asked), self.redact(&did.verdict.join(" … ")));
         let form = |(asked_most, most): (usize, usize)| {
             let entry =
                 Entry::new(act, &asked.on_one_line(asked_most), &ended(did, &verdict.on_one_line(most)));
-            Piece::Entry(None, entry.by(&tool).kept_as(self.handle(read)))
+            Piece::Entry(None, entry.kept_as(self.handle(read)))
         };
         [(COMMAND[0], OUTCOME[0]), (COMMAND[1], OUTCOME[1]), (COMMAND[1] * 3, OUTCOME[1] * 2)]
             .map(form)
@@ -508,44 +573,33 @@ impl Writer<'_, '_> {
         )]
     }
 
-    fn file(&mut self, file: &super::net::File, before: Option<&Redacted>) -> Vec<Piece> {
+    fn file(&mut self, file: &File, before: Option<&Redacted>) -> Vec<Piece> {
         let was: Option<FileNote> = before.and_then(|note| note.as_str().parse().ok());
         let was_created = was.as_ref().is_some_and(|note| note.what().starts_with("created"));
         if let (false, Some(_)) = (file.is_changed(), &was) {
             return Vec::new();
         }
-        let path = self.line(&file.path, 160);
-        let what = match file {
-            file if !file.is_changed() => "read",
-            file if file.deleted && (file.created || was_created) => "created and deleted again",
-            file if file.deleted => "deleted",
-            file if file.restored => "put back as it was",
-            file if file.copied.is_some() => "",
-            file if file.created || was_created => "created",
-            _ => "edited",
-        };
-        let mut what = Redacted::own(what);
-        if let Some(from) = file.copied.as_ref().filter(|_| what.as_str().is_empty()) {
-            what = Redacted::own("a copy of ").and(&self.line(from, 160));
-        }
-        if let Some(script) = file.by.as_ref().filter(|_| !file.deleted) {
-            what = what.and_own(" by ").and(&self.line(script, 80));
-        } else if file.edits > 1 && !file.deleted {
-            what = what
-                .and_own(if file.created { ", edited " } else { " " })
-                .and_number(file.edits)
-                .and_own(" times");
-        }
-        let mut forms = vec![Piece::Item(FileNote::new(&path, what.clone()).line())];
-        if file.edits > 1 && !file.deleted {
-            let numbered = |lines: &[String]| lines.iter().rev().cloned().enumerate().collect::<Vec<_>>();
-            let lines = self.lines(&numbered(&file.out), &numbered(&file.into), 1);
-            if !lines.as_str().is_empty() {
-                let net = what.and_own("; among its changes ").and(&lines);
-                forms.push(Piece::Item(FileNote::new(&path, net).line()));
+        let path = self.line(&file.path, PATH);
+        let named = |words: &'static str, name: &Redacted| Redacted::own(words).and(name);
+        let mut what = match file {
+            file if !file.is_changed() => Redacted::own("read"),
+            file if file.deleted && (file.created || was_created) => {
+                Redacted::own("created and deleted again")
             }
+            file if file.deleted => Redacted::own("deleted"),
+            file if file.restored => Redacted::own("put back as it was"),
+            File { by: Some(script), .. } => named("written by ", &self.line(script, 80)),
+            File { copied: Some(from), .. } => named("a copy of ", &self.line(from, 160)),
+            file if file.created || was_created => Redacted::own("created"),
+            _ => Redacted::own("edited"),
+        };
+        let times = file.changes - usize::from(file.created);
+        if times > usize::from(!file.created) && matches!(what.as_str(), "created" | "edited") {
+            let edited = if file.created { ", edited " } else { " " };
+            what =
+                what.and_own(edited).and_number(times).and_own(if times == 1 { " time" } else { " times" });
         }
-        forms
+        vec![Piece::Item(FileNote::new(&path, what).line())]
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::action::{self, Action, Change, Outcome, Touched, Verb};
+use crate::action::{self, Action, Change, Outcome, Side, Touched, Verb};
 use crate::tools::Call;
 use crate::transcript::{BlockKind, Exchange};
 
@@ -84,9 +84,11 @@ impl Did {
 
     /// The bytes that it takes.
     pub(super) fn size(&self) -> usize {
-        let lines = |change: &Change| {
-            change.out.telling.iter().chain(&change.into.telling).map(|(_, line)| line.len()).sum::<usize>()
+        let side = |side: &Side| {
+            side.telling.iter().map(|(_, line)| line.len()).sum::<usize>()
+                + side.marks.len() * size_of::<u32>()
         };
+        let lines = |change: &Change| side(&change.out) + side(&change.into);
         let changes: usize = self.changes.iter().map(|change| change.path.len() + lines(change) + 96).sum();
         let files: usize = self.action.files.iter().map(|touch| touch.path.len() + 32).sum();
         let verdict: usize = self.verdict.iter().map(String::len).sum();

@@ -171,6 +171,14 @@ pub(crate) fn begins_item(line: &str) -> bool {
     prose::without_bullet(line).len() < line.len()
 }
 
+/// The line by which a request is told from others: the first that is neither a tag nor a path and leads to nothing.
+pub(crate) fn title(text: &str) -> &str {
+    let is_title = |line: &&str| {
+        line.split_whitespace().nth(2).is_some() && !line.ends_with(':') && !line.starts_with(['<', '/', '['])
+    };
+    text.lines().map(str::trim).find(is_title).unwrap_or(text)
+}
+
 /// Whether a person asks something.
 pub(crate) fn asks(text: &str) -> bool {
     text.lines().any(is_question) || prose::sentences(text).iter().any(|sentence| is_question(sentence.text))

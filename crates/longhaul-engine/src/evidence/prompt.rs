@@ -14,7 +14,7 @@ pub(crate) struct Spoken {
 
 impl Spoken {
     pub(super) fn of(text: &str) -> Self {
-        Self { text: without_own_tags(&without_host(text)).trim().to_owned() }
+        Self { text: without_own_tags(&without_comments(&without_host(text))).trim().to_owned() }
     }
 
     /// The sentences that are meant to hold, as far as their words show it.
@@ -49,6 +49,27 @@ fn without_host(text: &str) -> Cow<'_, str> {
     kept
 }
 
+/// A text without the comments of a form, which nobody wrote: `<!-- … -->` on lines of its own, outside of code.
+fn without_comments(text: &str) -> Cow<'_, str> {
+    const OPEN: &str = "<!--";
+    const CLOSE: &str = "-->";
+    if !text.contains(OPEN) {
+        return Cow::Borrowed(text);
+    }
+    let mut kept = String::with_capacity(text.len());
+    let (mut fenced, mut at) = (false, 0);
+    while let Some(line) = text[at..].split_inclusive('\n').next() {
+        fenced ^= line.trim_start().starts_with("```");
+        let comment = text[at..].find(CLOSE).filter(|_| !fenced && line.trim_start().starts_with(OPEN));
+        let end = at + comment.map_or(line.len(), |end| end + CLOSE.len());
+        if comment.is_none() {
+            kept.push_str(line);
+        }
+        at = end;
+    }
+    kept.into()
+}
+
 /// A text without the tags that wrap a person's own words.
 fn without_own_tags(text: &str) -> Cow<'_, str> {
     let mut kept = Cow::Borrowed(text);
@@ -79,6 +100,8 @@ mod tests {
             ),
             ("a <context switch is dear", "a <context switch is dear"),
             ("<system-reminder>Never say.</system-reminder>", ""),
+            ("### What\n<!-- Describe it,\nplease. -->\nIt is slow.", "### What\n\nIt is slow."),
+            ("```\n<!-- kept -->\n```\na <!-- b --> c", "```\n<!-- kept -->\n```\na <!-- b --> c"),
         ] {
             assert_eq!(Spoken::of(text).text, said);
         }

@@ -1,4 +1,4 @@
-//! A line of Completed Actions: `EDIT src/a.rs — −"x = 1" +"x = 2" [tool: edit] (recall 4k2m9x3p7q)`.
+//! A line of Completed Actions: `EDIT src/a.rs — −"x = 1" +"x = 2" (recall 4k2m9x3p7q)`.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -7,7 +7,6 @@ use std::str::FromStr;
 use crate::redact::Redacted;
 
 const DASH: &str = " — ";
-const TOOL: &str = " [tool: ";
 const RECALL: &str = " (recall ";
 
 /// What was done, or said.
@@ -59,7 +58,6 @@ pub struct Entry {
     act: Act,
     target: Redacted,
     outcome: Redacted,
-    tool: Option<Redacted>,
     handle: Option<String>,
 }
 
@@ -68,16 +66,15 @@ impl Entry {
     /// a sign.
     #[must_use]
     pub fn new(act: Act, target: &Redacted, outcome: &Redacted) -> Self {
-        let plain = |text: &Redacted| text.with(TOOL, " [tool ").with(RECALL, " (recall: ").trimmed();
+        let plain = |text: &Redacted| text.with(RECALL, " (recall: ").trimmed();
         let target = plain(&target.on_one_line(usize::MAX).with("—", "–"));
-        Self { act, target, outcome: plain(outcome), tool: None, handle: None }
+        Self { act, target, outcome: plain(outcome), handle: None }
     }
 
-    /// The same with the tool's name.
+    /// The same about another target.
     #[must_use]
-    pub fn by(self, tool: &Redacted) -> Self {
-        let tool = tool.on_one_line(usize::MAX).with("]", ")").with(RECALL, " (recall: ");
-        Self { tool: Some(tool).filter(|tool| !tool.as_str().is_empty()), ..self }
+    pub fn about(&self, target: &Redacted) -> Self {
+        Self { handle: self.handle.clone(), ..Self::new(self.act, target, &self.outcome) }
     }
 
     /// The same with what fetches the original.
@@ -122,9 +119,6 @@ impl fmt::Display for Entry {
             let dash = if word.is_empty() { "" } else { DASH };
             write!(f, "{dash}{}", self.outcome)?;
         }
-        if let Some(tool) = &self.tool {
-            write!(f, "{TOOL}{tool}]")?;
-        }
         self.handle.as_ref().map_or(Ok(()), |handle| write!(f, "{RECALL}{handle})"))
     }
 }
@@ -136,7 +130,6 @@ impl FromStr for Entry {
     fn from_str(text: &str) -> Result<Self, Infallible> {
         let stored = |text: &str| Redacted::from_store(text.to_owned());
         let (text, handle) = split_end(text, RECALL, ')');
-        let (text, tool) = split_end(text, TOOL, ']');
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
         let act = WORDS.iter().find(|(_, known)| *known == word).map(|(act, _)| *act);
         let (target, outcome) = match act {
@@ -151,7 +144,6 @@ impl FromStr for Entry {
             act: act.unwrap_or(Act::Other),
             target: stored(target),
             outcome: stored(outcome),
-            tool: tool.map(stored),
             handle: handle.map(str::to_owned),
         })
     }
@@ -179,8 +171,8 @@ mod tests {
     #[test]
     fn an_entry_reads_as_a_person_would_write_it() {
         let entry = Entry::new(Act::Run, &text("npm test"), &text("3 failed"));
-        let entry = entry.by(&text("bash")).kept_as(Some("4k2m".to_owned()));
-        assert_eq!(entry.to_string(), "RUN npm test — 3 failed [tool: bash] (recall 4k2m)");
+        let entry = entry.kept_as(Some("4k2m".to_owned()));
+        assert_eq!(entry.to_string(), "RUN npm test — 3 failed (recall 4k2m)");
         let noted = Entry::new(Act::Noted, &text(""), &text("The port is 80."));
         assert_eq!(noted.to_string(), "NOTED — The port is 80.");
         let other: Entry = "READ a.rs — 3 lines [tool: read]".parse().unwrap();
@@ -194,16 +186,11 @@ mod tests {
         #[test]
         fn what_is_written_reads_back_as_the_same(
             act in 0..WORDS.len(),
-            target in "[a-z —()\\[\\]:]{0,30}|.{0,20} (recall x)|a [tool: b]",
-            outcome in "[a-z —()\\[\\]:\n]{0,30}|.{0,20} (recall x)|a [tool: b]",
-            tool in proptest::option::of("[a-z_\\]( ]{0,12}"),
+            target in "[a-z —()\\[\\]:]{0,30}|.{0,20} (recall x)",
+            outcome in "[a-z —()\\[\\]:\n]{0,30}|.{0,20} (recall x)",
             handle in proptest::option::of("[a-z0-9]{10}"),
         ) {
-            let mut entry = Entry::new(WORDS[act].0, &text(&target), &text(&outcome));
-            if let Some(tool) = tool {
-                entry = entry.by(&text(&tool));
-            }
-            let entry = entry.kept_as(handle);
+            let entry = Entry::new(WORDS[act].0, &text(&target), &text(&outcome)).kept_as(handle);
             let again: Entry = entry.to_string().parse().unwrap();
             prop_assert_eq!(again, entry);
         }

@@ -3,7 +3,7 @@
 //! It stands at the bottom: it may use [`redact`](crate::redact) and nothing else of the engine.
 //!
 //! ```text
-//! Entry     EDIT src/a.rs — −`x = 1` +`x = 2` [tool: edit] (recall 4k2m…)     a line of Completed Actions
+//! Entry     EDIT src/a.rs — −`x = 1` +`x = 2` (recall 4k2m…)     a line of Completed Actions
 //! FileNote  src/a.rs — edited 3 times                                        a line of Relevant Files
 //! Marker    [Longhaul checkpoint: …]                                         what opens and ends a checkpoint
 //! ```

@@ -1,0 +1,49 @@
+//! Long paths once: where Relevant Files has the whole path of a file, an entry names it by its last part.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry::{Occupied, Vacant};
+
+/// The files that Relevant Files could list, by the last part of their paths; none where several share it.
+#[derive(Debug, Default)]
+pub(super) struct Names(HashMap<String, Option<String>>);
+
+impl Names {
+    pub(super) fn of(paths: impl Iterator<Item = String>) -> Self {
+        let mut names: HashMap<String, Option<String>> = HashMap::new();
+        for path in paths {
+            match names.entry(last_part(&path).to_owned()) {
+                Vacant(free) => drop(free.insert(Some(path))),
+                Occupied(mut taken) if taken.get().as_deref() != Some(&path) => drop(taken.insert(None)),
+                Occupied(_) => {}
+            }
+        }
+        Self(names)
+    }
+
+    /// The path under which a file is listed, whatever part of it this is.
+    pub(super) fn listed(&self, path: &str) -> Option<&str> {
+        let listed = self.0.get(last_part(path))?.as_deref()?;
+        let ends = |long: &str, short: &str| long.strip_suffix(short).is_some_and(|rest| rest.ends_with('/'));
+        (listed == path || ends(listed, path) || ends(path, listed)).then_some(listed)
+    }
+}
+
+/// The last part of a path.
+pub(super) fn last_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_the_last_part_of_its_path_unless_another_has_it_too() {
+        let names =
+            Names::of(["/app/src/a.rs", "/app/mod.rs", "/app/src/mod.rs"].map(str::to_owned).into_iter());
+        assert_eq!(names.listed("a.rs"), Some("/app/src/a.rs"));
+        assert_eq!(names.listed("src/a.rs"), Some("/app/src/a.rs"));
+        assert_eq!(names.listed("lib/a.rs"), None);
+        assert_eq!(names.listed("/app/mod.rs"), None);
+    }
+}
