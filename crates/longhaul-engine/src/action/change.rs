@@ -370,6 +370,11 @@ mod tests {
                 r#"{"command":"sed -i 's/old name/new name/g' e.c"}"#,
                 r#"e.c Edited -["old name"] +["new name"]"#,
             ),
+            (
+                "bash",
+                r#"{"command":"sed -i '28a\\import a_module' e.py"}"#,
+                r#"e.py Edited -[] +["import a_module"]"#,
+            ),
             ("bash", r#"{"command":"git checkout -- f.c"}"#, "f.c Restored -[] +[]"),
         ] {
             assert_eq!(shown(tool, arguments), [expected], "{tool} {arguments}");

@@ -251,6 +251,15 @@ impl Command {
                     .filter_map(|word| substitution(&word.text))
                     .filter(|(old, new)| old != new)
                     .collect();
+                let put_in: Vec<&str> = self
+                    .arguments()
+                    .iter()
+                    .filter_map(|word| put_in(&word.text))
+                    .flat_map(str::lines)
+                    .collect();
+                if !put_in.is_empty() {
+                    return vec![Change::edited(path(), &[], &put_in)];
+                }
                 if replaced.is_empty() {
                     let is_idle = self.arguments().iter().any(|word| substitution(&word.text).is_some());
                     return if is_idle {
@@ -372,6 +381,14 @@ fn substitution(script: &str) -> Option<(&str, &str)> {
     let (old, rest) = rest[1..].split_once(sign)?;
     let (new, flags) = rest.split_once(sign)?;
     flags.chars().all(|c| c.is_ascii_alphanumeric() || c.is_whitespace() || c == ';').then_some((old, new))
+}
+
+/// The lines of `28a\\text`, `3i text`, `7c\\text`.
+fn put_in(script: &str) -> Option<&str> {
+    let command = script.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ',' | '$'));
+    let rest = command.strip_prefix(['a', 'i', 'c']).filter(|_| command.len() < script.len())?;
+    let text = rest.trim_start_matches(['\\', '\n']);
+    (text.len() < rest.len() || rest.starts_with(' ')).then_some(text).filter(|text| !text.trim().is_empty())
 }
 
 /// A file that got another name; into a folder it keeps its own.

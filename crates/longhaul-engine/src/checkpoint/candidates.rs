@@ -60,7 +60,7 @@ pub(super) enum What<'d> {
     /// Sentences of a reply in the middle of its work: those with these places.
     Notes(&'d Read, Vec<usize>),
     /// What a turn did to a file, with what changed it last.
-    Change(&'d Read, File),
+    Change(&'d Read, File, Size),
     /// Changes of many files at once.
     Changes(&'d Read),
     /// An edit that was not applied.
@@ -83,6 +83,15 @@ pub(super) enum What<'d> {
     CarriedEntry(&'d Completed),
     /// Lines that an earlier checkpoint quoted, or that are on the topic.
     Quote(&'d Quoted, usize),
+}
+
+/// How much of a change is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    /// All that tells something.
+    Work,
+    /// A few lines, for it was made beside the work, or is gone.
+    Scratch,
 }
 
 /// What a token is worth, by what it says.
@@ -290,6 +299,7 @@ impl<'d> Sketches<'_, 'd> {
         for read in deeds.iter().rev() {
             let Some(did) = read.did() else { continue };
             let runs = seen.runs(did);
+            seen.edited.extend(did.changed().iter().map(|change| change.path.as_str()));
             if !(self.draft.folded)(read.unit) {
                 continue;
             }
@@ -297,7 +307,11 @@ impl<'d> Sketches<'_, 'd> {
             match () {
                 () if did.question.is_some() => self.add(What::Question(read), first, WORTH.question),
                 () if did.finishes => self.add(What::Answer(read, None), first, WORTH.answer),
-                () if did.is_refused => self.add(What::Refused(read), first, WORTH.refused),
+                () if did.is_refused => {
+                    if let Some(rate) = seen.refused(did) {
+                        self.add(What::Refused(read), first, rate);
+                    }
+                }
                 () => self.ran(read, did, runs, &mut seen),
             }
         }
@@ -348,7 +362,8 @@ impl<'d> Sketches<'_, 'd> {
             let rate =
                 if file.created && file.deleted { WORTH.undone } else { fate.worth(change, file.deed) };
             let at = (read.unit, read.block * PLACES + file.place);
-            self.add(What::Change(read, file), at, rate);
+            let size = if rate < WORTH.change { Size::Scratch } else { Size::Work };
+            self.add(What::Change(read, file, size), at, rate);
         }
     }
 
@@ -359,8 +374,9 @@ impl<'d> Sketches<'_, 'd> {
         let last = (read.unit, read.block * PLACES + PLACES - 1);
         match action.verb {
             _ if did.is_edit && wrote => {}
-            _ if action.looks || did.asked.is_empty() && did.verdict.is_empty() => {}
-            Verb::Run if wrote && did.verdict.is_empty() => {}
+            _ if action.looks || did.asked.is_empty() && did.verdict.lines.is_empty() => {}
+            // What only writes files is told by what became of them.
+            Verb::Run if wrote && action.tries.as_deref().is_none_or(str::is_empty) => {}
             Verb::Run => {
                 if let Some(rate) = runs.worth(did) {
                     self.add(What::Run(read), last, rate);
@@ -493,6 +509,9 @@ struct Fate<'d> {
 struct Seen<'d> {
     /// How each command ended in later runs: the oldest of them, and how many outcomes there were.
     later: HashMap<&'d str, (&'d [String], usize)>,
+    /// Files that were changed, and edits that were refused, with the reason.
+    edited: HashSet<&'d str>,
+    refusals: HashSet<(&'d str, &'d str)>,
     /// How often each tool was called.
     called: HashMap<&'d str, usize>,
     /// Where the look-ups of one tool with one short answer are told.
@@ -511,7 +530,7 @@ impl Runs<'_> {
     fn worth(self, did: &Did) -> Option<f64> {
         let failed = did.action.outcome == Outcome::Failed;
         match self.newer {
-            Some(newer) if *newer == *did.verdict => None,
+            Some(newer) if *newer == *did.verdict.lines => None,
             Some(_) => {
                 Some(WORTH.run_before * if failed { 1.6 } else { 0.8 } / (self.outcomes as f64).sqrt())
             }
@@ -530,17 +549,27 @@ impl<'d> Seen<'d> {
         }
         let newer = self.later.get(did.same.as_str()).copied();
         let outcomes = newer.map_or(0, |(_, outcomes)| outcomes);
-        let is_other = newer.is_none_or(|(verdict, _)| *verdict != *did.verdict);
-        self.later.insert(&did.same, (&did.verdict, outcomes + usize::from(is_other)));
+        let is_other = newer.is_none_or(|(verdict, _)| *verdict != *did.verdict.lines);
+        self.later.insert(&did.same, (&did.verdict.lines, outcomes + usize::from(is_other)));
         Runs { newer: newer.map(|(verdict, _)| verdict), outcomes }
+    }
+
+    /// What an edit is worth that was not applied: little where the file was edited after it, nothing where it was refused again
+    /// for the same reason.
+    fn refused(&mut self, did: &'d Did) -> Option<f64> {
+        let path = did.changes.first().map_or("", |change| change.path.as_str());
+        let why = did.verdict.lines.first().map_or("", String::as_str);
+        let is_new = self.refusals.insert((path, why));
+        is_new.then_some(if self.edited.contains(path) { WORTH.refused / 2.0 } else { WORTH.refused })
     }
 
     /// Where a look-up with the same short answer is told already; else it will be told at this place.
     fn alike(&mut self, did: &'d Did, next: usize) -> Option<usize> {
-        let answer = did.verdict.first().map_or("", String::as_str);
-        if answer.len() > SHORT_ANSWER {
-            return None;
-        }
+        let answer = match did.verdict.lines.as_slice() {
+            [] => "",
+            [answer] if answer.len() <= SHORT_ANSWER => answer,
+            _ => return None,
+        };
         let key = (did.action.tool.as_str(), answer);
         let told = self.alike.get(&key).copied();
         self.alike.entry(key).or_insert(next);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::candidates::{Sketch, What, sketch};
+use super::candidates::{Size, Sketch, What, sketch};
 use super::fill::{Bought, Form, Offer, fill};
 use super::later::Later;
 use super::names::{Names, last_part};
@@ -11,7 +11,7 @@ use super::pieces::excerpt;
 use super::render::heading;
 use super::{Checkpoint, Completed, Quoted, Section, Topic};
 use crate::action::{Change, Outcome, Touched, Verb};
-use crate::evidence::{Did, Evidence, Read, TaskState, Told, title, weigh, weigh_said};
+use crate::evidence::{Did, Evidence, Read, TaskState, Told, Verdict, title, weigh, weigh_said};
 use crate::redact::{Content, Redacted, Redactor};
 use crate::texts::{Act, Entry, FileNote, Marker};
 use crate::tokens::{Counter, Tokens, estimate};
@@ -58,6 +58,8 @@ pub struct Written {
 /// Characters of the forms of a person's words, and of an answer.
 const SAID: [usize; 5] = [160, 500, 1_500, 5_000, 20_000];
 const ANSWER: [usize; 4] = [180, 500, 1_400, 4_000];
+/// A field of no more characters is told wherever it stands.
+const SHORT_FIELD: usize = 24;
 /// Characters of a path.
 const PATH: usize = 160;
 /// Characters of a command and of what came of it, in a short and in a long form.
@@ -92,7 +94,8 @@ pub(crate) fn write(draft: &Draft<'_>, redactor: &mut Redactor) -> Written {
         sketches.truncate(most);
     }
     sketches.sort_by_key(|sketch| sketch.at);
-    let mut writer = Writer { draft, redactor, later: Later::of(draft), names: Names::default() };
+    let mut writer =
+        Writer { draft, redactor, later: Later::of(draft), names: Names::default(), fields: HashSet::new() };
     let listed: Vec<String> = sketches.iter().filter_map(|sketch| writer.lists(&sketch.what)).collect();
     writer.names = Names::of(listed.into_iter());
     let candidates: Vec<Candidate> = sketches.iter().filter_map(|sketch| writer.candidate(sketch)).collect();
@@ -245,6 +248,8 @@ struct Writer<'w, 'd> {
     later: Later,
     /// The files that could be listed.
     names: Names,
+    /// The fields that calls gave back.
+    fields: HashSet<String>,
 }
 
 impl Writer<'_, '_> {
@@ -283,7 +288,7 @@ impl Writer<'_, '_> {
     fn path(&mut self, what: &What<'_>) -> Option<Redacted> {
         const FILES: [Act; 4] = [Act::Create, Act::Edit, Act::Delete, Act::Restore];
         let path = match what {
-            What::Change(_, file) => &file.path,
+            What::Change(_, file, _) => &file.path,
             What::Refused(read) => &read.did()?.changes.first()?.path,
             What::CarriedEntry(done) if FILES.contains(&done.entry.act()) => done.entry.target(),
             _ => return None,
@@ -299,7 +304,7 @@ impl Writer<'_, '_> {
             What::Heard(read) => (Section::CompletedActions, self.heard(read)),
             What::Answer(read, request) => (Section::CompletedActions, self.answer(read, *request)),
             What::Notes(read, places) => (Section::CompletedActions, self.notes(read, places)),
-            What::Change(read, file) => (Section::CompletedActions, self.change(read, file)),
+            What::Change(read, file, size) => (Section::CompletedActions, self.change(read, file, *size)),
             What::Changes(read) => (Section::CompletedActions, self.changes(read)),
             What::Refused(read) => (Section::CompletedActions, self.refused(read)),
             What::Run(read) => (Section::CompletedActions, self.run(read)),
@@ -367,7 +372,7 @@ impl Writer<'_, '_> {
     }
 
     fn answer(&mut self, read: &Read, request: Option<&Read>) -> Vec<Piece> {
-        let words = read.did().map_or_else(|| read.words().to_owned(), |did| did.verdict.join("\n"));
+        let words = read.did().map_or_else(|| read.words().to_owned(), |did| did.verdict.lines.join("\n"));
         let words = self.redact(&words);
         let target = match request {
             Some(request) => Redacted::own("to “").and(&self.line(title(request.words()), 60)).and_own("”"),
@@ -408,7 +413,7 @@ impl Writer<'_, '_> {
     }
 
     /// What a turn did to a file.
-    fn change(&mut self, read: &Read, file: &File) -> Vec<Piece> {
+    fn change(&mut self, read: &Read, file: &File, size: Size) -> Vec<Piece> {
         let Some((did, change)) = read.did().and_then(|did| Some((did, did.changes.get(file.place)?))) else {
             return Vec::new();
         };
@@ -423,7 +428,8 @@ impl Writer<'_, '_> {
         let [out, into] = file.net();
         let mut forms = Vec::new();
         // Several edits are not told by one line.
-        for level in usize::from(file.changes > 1)..LINE.len() {
+        let longest = if size == Size::Scratch { LINE.len() - 1 } else { LINE.len() };
+        for level in usize::from(file.changes > 1)..longest {
             let lines = self.lines(&out, &into, level);
             // Where all lines are shown, they need not be counted.
             let shown = file.changes == 1
@@ -447,7 +453,7 @@ impl Writer<'_, '_> {
             }
             // What was changed stays changed, though what came with it fails.
             if did.action.tests.is_some() || did.action.outcome == Outcome::Failed {
-                let verdict = self.line(did.verdict.first().map_or("", String::as_str), OUTCOME[0]);
+                let verdict = self.line(did.verdict.lines.first().map_or("", String::as_str), OUTCOME[0]);
                 let words = if did.action.tests.is_some() || verdict.as_str().contains("passed") {
                     "; tests then: "
                 } else {
@@ -510,7 +516,7 @@ impl Writer<'_, '_> {
             Some(change) => self.name(&change.path),
             None => self.line(&did.asked, COMMAND[0]),
         };
-        let why = self.redact(&did.verdict.join(" … "));
+        let why = self.redact(&did.verdict.joined());
         let form = |most: usize| {
             let outcome = Redacted::own("not applied: ").and(&why.on_one_line(most));
             Piece::Entry(None, Entry::new(Act::Edit, &target, &outcome).kept_as(self.handle(read)))
@@ -520,7 +526,7 @@ impl Writer<'_, '_> {
 
     fn run(&mut self, read: &Read) -> Vec<Piece> {
         let Some(did) = read.did() else { return Vec::new() };
-        let (command, verdict) = (self.redact(&did.same), self.redact(&did.verdict.join(" … ")));
+        let (command, verdict) = (self.redact(&did.same), self.redact(&did.verdict.joined()));
         let form = |(command_most, most): (usize, usize)| {
             let outcome = ended(did, &verdict.on_one_line(most));
             let entry = Entry::new(Act::Run, &command.on_one_line(command_most), &outcome);
@@ -540,7 +546,7 @@ impl Writer<'_, '_> {
         };
         let asked: Vec<&str> = reads.iter().filter_map(|read| Some(read.did()?.asked.as_str())).collect();
         let asked = format!("{} {}", did.action.tool, asked.join("; "));
-        let (asked, verdict) = (self.redact(&asked), self.redact(&did.verdict.join(" … ")));
+        let (asked, verdict) = (self.redact(&asked), self.new_first(&did.verdict));
         let form = |(asked_most, most): (usize, usize)| {
             let entry =
                 Entry::new(act, &asked.on_one_line(asked_most), &ended(did, &verdict.on_one_line(most)));
@@ -549,6 +555,19 @@ impl Writer<'_, '_> {
         [(COMMAND[0], OUTCOME[0]), (COMMAND[1], OUTCOME[1]), (COMMAND[1] * 3, OUTCOME[1] * 2)]
             .map(form)
             .into()
+    }
+
+    /// The outcome of a call; of fields, those first that no call before gave back.
+    fn new_first(&mut self, verdict: &Verdict) -> Redacted {
+        if !verdict.is_data {
+            return self.redact(&verdict.joined());
+        }
+        let is_new = |field: &&str| field.len() <= SHORT_FIELD || !self.fields.contains(*field);
+        let (mut new, old): (Vec<&str>, Vec<&str>) =
+            verdict.lines.iter().map(String::as_str).partition(is_new);
+        self.fields.extend(new.iter().map(|field| (*field).to_owned()));
+        new.extend(old);
+        self.redact(&new.join(", "))
     }
 
     fn question(&mut self, read: &Read) -> Vec<Piece> {

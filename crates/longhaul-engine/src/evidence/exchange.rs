@@ -7,7 +7,7 @@ use crate::tools::Call;
 use crate::transcript::{BlockKind, Exchange};
 
 use super::todo::{self, Item};
-use super::verdict::verdict;
+use super::verdict::Verdict;
 use super::words::TABLE;
 
 /// How much of a command is kept; less of it is shown.
@@ -23,8 +23,8 @@ pub(crate) struct Did {
     pub(crate) asked: String,
     /// What tells the command from others, whatever folder it goes to first and however its output is cut.
     pub(crate) same: String,
-    /// The lines of the result that decided how it ended.
-    pub(crate) verdict: Vec<String>,
+    /// What decided how it ended.
+    pub(crate) verdict: Verdict,
     /// What it did to files, if it did it.
     pub(crate) changes: Vec<Change>,
     /// Whether it edits files and does nothing else,
@@ -61,7 +61,7 @@ impl Did {
         Self {
             is_refused,
             is_edit,
-            verdict: verdict(exchange, &action, is_refused),
+            verdict: Verdict::of(exchange, &call.arguments, &action, is_refused),
             question: asks.then(|| (question(&call), answer)),
             finishes: TABLE.finishing_tools.contains(&name)
                 || TABLE.finishing_tools.iter().any(|tool| asked.trim() == tool),
@@ -91,9 +91,8 @@ impl Did {
         let lines = |change: &Change| side(&change.out) + side(&change.into);
         let changes: usize = self.changes.iter().map(|change| change.path.len() + lines(change) + 96).sum();
         let files: usize = self.action.files.iter().map(|touch| touch.path.len() + 32).sum();
-        let verdict: usize = self.verdict.iter().map(String::len).sum();
         let todo: usize = self.todo.iter().map(|item| item.text.len()).sum();
-        300 + files + changes + verdict + todo + self.asked.len() + self.same.len()
+        300 + files + changes + self.verdict.size() + todo + self.asked.len() + self.same.len()
     }
 
     /// The paths that it only read.

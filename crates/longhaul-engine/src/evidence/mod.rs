@@ -10,6 +10,7 @@
 //! It claims nothing: whether something is done, open or refuted is for whoever reads the words to say. What is read from one
 //! block is kept in [`Known`] by content, so a body that grew costs what it grew by. It may use `action` and what is below it.
 
+mod data;
 mod exchange;
 mod names;
 mod prompt;
@@ -32,6 +33,7 @@ use prose::is_question;
 pub(crate) use reading::{Reader, Reading};
 pub(crate) use reply::{Told, weigh};
 pub(crate) use todo::Item;
+pub(crate) use verdict::Verdict;
 use words::{Cue, Cues, TABLE};
 
 /// What a handover could cite. Every list is oldest first.

@@ -64,7 +64,7 @@ impl Told {
 /// A sentence of a reply, if it tells something; with the one behind it, if that corrects it.
 fn note(said: &[Sentence<'_>], at: usize) -> Option<Note> {
     let sentence = said[at];
-    if sentence.place == Place::Heading || sentence.leads() {
+    if sentence.place == Place::Heading || sentence.leads() || is_question(sentence.text) {
         return None;
     }
     let text = sentence.on_one_line();
@@ -72,8 +72,9 @@ fn note(said: &[Sentence<'_>], at: usize) -> Option<Note> {
     if weight < TELLING {
         return None;
     }
-    let corrects =
-        |next: &&Sentence<'_>| next.place == sentence.place && Cues::of(next.text).opens(Cue::Correcting);
+    let corrects = |next: &&Sentence<'_>| {
+        next.place == sentence.place && !is_question(next.text) && Cues::of(next.text).opens(Cue::Correcting)
+    };
     let text = match said.get(at + 1).filter(corrects) {
         Some(next) => format!("{text} {}", next.on_one_line()),
         None => text.into_owned(),
@@ -107,7 +108,7 @@ pub(crate) fn weigh(text: &str) -> (f32, bool) {
         (false, true, false) => 0.9,
         (false, ..) => 0.0,
     };
-    weight -= if cues.opens(Cue::Leaning) { 0.8 } else { 0.0 };
+    weight -= if cues.opens(Cue::Leaning) { 1.2 } else { 0.0 };
     let claims_success = cues.has(Cue::Success);
     weight -= if claims_success { 0.8 } else { 0.0 };
     weight -= if is_question(text) { 1.0 } else { 0.0 };

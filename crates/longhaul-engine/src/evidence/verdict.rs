@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::data;
 use crate::action::{Action, Outcome, Verb};
 use crate::facts::{FactKind, Facts};
 use crate::transcript::{BlockKind, Exchange};
@@ -17,79 +18,87 @@ const SHORT: usize = 240;
 const ENDING: usize = 3_000;
 const SEARCHED: usize = 400_000;
 
-/// The decisive lines of an exchange, as they stand in its results.
-pub(super) fn verdict(exchange: &Exchange<'_>, action: &Action, is_refused: bool) -> Vec<String> {
-    let mut lines = Vec::new();
-    let failed = action.outcome == Outcome::Failed || is_refused;
-    for block in exchange.results.iter().filter(|block| block.kind == BlockKind::Text) {
-        let size = block.text.map_or(0, |text| text.at.len());
-        let is_object = block.opening(2).starts_with("{\"");
-        let text = if size <= ENDING || size <= SEARCHED && (failed || is_object) {
-            block.text()
-        } else {
-            block.ending(ENDING)
-        };
-        let (text, whole) = unwrapped(&text);
-        if failed {
-            errors(&text, &mut lines);
-        }
-        // What only looked at something says nothing by its last line.
-        if lines.is_empty() && (failed || !action.looks) {
-            let ending = &text[text.ceil_char_boundary(text.len().saturating_sub(ENDING))..];
-            printed(ending, action, whole && ending.len() == text.len(), &mut lines);
-        }
-    }
-    lines.truncate(MOST);
-    lines
+/// What decided how an exchange ended.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// The lines as they stand in its results, or the fields of the object that it gave back.
+    pub(crate) lines: Vec<String>,
+    /// Whether they are fields.
+    pub(crate) is_data: bool,
 }
 
-/// The words of a result inside the JSON object that an agent puts around them, or the object in fewer signs; and whether that is
-/// all of it.
-fn unwrapped(text: &str) -> (Cow<'_, str>, bool) {
+impl Verdict {
+    /// The verdict of an exchange that was asked for with these arguments.
+    pub(super) fn of(
+        exchange: &Exchange<'_>,
+        arguments: &Map<String, Value>,
+        action: &Action,
+        is_refused: bool,
+    ) -> Self {
+        let mut lines = Vec::new();
+        let failed = action.outcome == Outcome::Failed || is_refused;
+        for block in exchange.results.iter().filter(|block| block.kind == BlockKind::Text) {
+            let size = block.text.map_or(0, |text| text.at.len());
+            let is_object = block.opening(2).starts_with("{\"");
+            let text = if size <= ENDING || size <= SEARCHED && (failed || is_object) {
+                block.text()
+            } else {
+                block.ending(ENDING)
+            };
+            let (text, whole) = match unwrapped(&text) {
+                Unwrapped::Words(words, whole) => (words, whole),
+                Unwrapped::Data(_) if failed => (text.clone(), true),
+                Unwrapped::Data(object) => {
+                    return Self { lines: data::fields(&object, arguments), is_data: true };
+                }
+            };
+            if failed {
+                errors(&text, &mut lines);
+            }
+            // What only looked at something says nothing by its last line.
+            if lines.is_empty() && (failed || !action.looks) {
+                let ending = &text[text.ceil_char_boundary(text.len().saturating_sub(ENDING))..];
+                printed(ending, action, whole && ending.len() == text.len(), &mut lines);
+            }
+        }
+        lines.truncate(MOST);
+        Self { lines, is_data: false }
+    }
+
+    /// All of it on one line.
+    pub(crate) fn joined(&self) -> String {
+        self.lines.join(if self.is_data { ", " } else { " … " })
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.lines.iter().map(String::len).sum()
+    }
+}
+
+/// What is inside the JSON that an agent puts around a result.
+enum Unwrapped<'t> {
+    /// Words, and whether they are all of it.
+    Words(Cow<'t, str>, bool),
+    /// An object that has no words.
+    Data(Map<String, Value>),
+}
+
+fn unwrapped(text: &str) -> Unwrapped<'_> {
     const NAMES: [&str; 8] = ["output", "stdout", "stderr", "error", "message", "result", "content", "text"];
     let value = match text.trim_start().as_bytes() {
         [b'{', b'"', ..] | [b'[', b'{', ..] => serde_json::from_str(text),
-        _ => return (Cow::Borrowed(text), text.len() < ENDING),
+        _ => return Unwrapped::Words(Cow::Borrowed(text), text.len() < ENDING),
     };
     match value {
         Ok(Value::Object(map)) => {
             let words = NAMES.iter().filter_map(|name| map.get(*name)?.as_str()).collect::<Vec<_>>();
             match words.iter().find(|words| !words.trim().is_empty()).or(words.first()) {
-                Some(words) => (Cow::Owned((*words).to_owned()), true),
-                None => (Cow::Owned(plain(&Value::Object(map))), true),
+                Some(words) => Unwrapped::Words(Cow::Owned((*words).to_owned()), true),
+                None => Unwrapped::Data(map),
             }
         }
-        Ok(value) => (Cow::Owned(plain(&value)), true),
-        Err(_) => (Cow::Borrowed(text), false),
-    }
-}
-
-/// A JSON value in the fewest signs that a reader needs.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Object(map) => {
-            let fields: Vec<String> =
-                map.iter().map(|(key, value)| format!("{key} {}", plain(value))).collect();
-            fields.join(", ")
-        }
-        // What is listed has the same fields again and again.
-        Value::Array(items) => format!("[{}]", items.iter().map(values).collect::<Vec<_>>().join("; ")),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// A JSON value without the names of its texts, which speak for themselves.
-fn values(value: &Value) -> String {
-    match value {
-        Value::Object(map) => {
-            let field = |(key, value): (&String, &Value)| match value {
-                Value::Number(_) | Value::Bool(_) => format!("{key} {value}"),
-                other => values(other),
-            };
-            map.iter().filter(|(_, value)| !value.is_null()).map(field).collect::<Vec<_>>().join(" ")
-        }
-        other => plain(other),
+        Ok(value) => Unwrapped::Words(Cow::Owned(data::plain(&value)), true),
+        Err(_) => Unwrapped::Words(Cow::Borrowed(text), false),
     }
 }
 
@@ -132,7 +141,7 @@ fn errors(text: &str, lines: &mut Vec<String>) {
         .filter(|line| says(line))
         .filter_map(|line| text.get(text.find(line)?..).and_then(|rest| rest.lines().next()))
         .collect();
-    let trace = text.contains("Traceback (most recent call last)");
+    let trace = text.contains(TRACE);
     let chosen: Vec<&str> = match (trace, specific.as_slice()) {
         (_, []) => {
             text.lines().map(str::trim).filter(|line| is_telling(line) && says(line)).take(1).collect()
@@ -145,6 +154,9 @@ fn errors(text: &str, lines: &mut Vec<String>) {
     }
     facts.of_kind(FactKind::Failing).take(2).for_each(|fact| push(&fact.text, lines));
 }
+
+/// What opens a stack trace.
+const TRACE: &str = "Traceback (most recent call last)";
 
 /// How editors say that nothing was changed.
 const REFUSALS: [&str; 4] = [
@@ -178,7 +190,12 @@ fn printed(text: &str, action: &Action, whole: bool, lines: &mut Vec<String>) {
             && !line.starts_with("> ")
             && (failed || !is_aside(&line.to_lowercase()))
     };
-    let said: Vec<&str> = text.lines().map(str::trim).filter(says).collect();
+    let mut said: Vec<&str> = text.lines().map(str::trim).filter(says).collect();
+    // Of a stack trace that nobody minded, its last line is what was printed.
+    if let Some(trace) = said.iter().rposition(|line| line.starts_with(TRACE)) {
+        let above = said.len() - 1;
+        said.drain(trace..above);
+    }
     let short = whole && said.len() <= MOST && said.iter().map(|line| line.len()).sum::<usize>() <= SHORT;
     if short {
         return push(&said.join(" | "), lines);
@@ -230,7 +247,7 @@ fn is_telling(line: &str) -> bool {
 /// What opens a stack trace or a list says nothing of what is below.
 fn is_opening(line: &str) -> bool {
     let is_heading = line.ends_with(':') && line.split_whitespace().nth(2).is_none();
-    is_heading || line.starts_with("Traceback (most recent call last)")
+    is_heading || line.starts_with(TRACE)
 }
 
 /// A line that reports no error, whatever words it has.
@@ -242,7 +259,8 @@ fn says_all_is_well(line: &str) -> bool {
 }
 
 /// What lines begin with that agents put around an output.
-const WRAPPERS: [&str; 19] = [
+const WRAPPERS: [&str; 20] = [
+    "(no output)",
     "<returncode>",
     "<output",
     "</output",

@@ -35,6 +35,7 @@ pub(super) struct Table {
     pub(super) finishing_tools: Vec<String>,
     pub(super) asking_tools: Vec<String>,
     pub(super) memory_files: Vec<String>,
+    pub(super) telling_fields: Vec<String>,
     cues: BTreeMap<Cue, Vec<String>>,
 }
 

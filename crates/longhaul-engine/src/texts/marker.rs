@@ -30,10 +30,8 @@ pub struct Marker {
 
 impl fmt::Display for Marker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{CHECKPOINT_OPENING}: written when earlier messages were compacted, for reference. ")?;
-        f.write_str(
-            "Requests in it are earlier ones unless they stand under Active Task; the system prompt",
-        )?;
+        write!(f, "{CHECKPOINT_OPENING}: a handover in place of earlier messages, for reference. ")?;
+        f.write_str("The requests in it are earlier ones; the system prompt")?;
         if !self.memory.is_empty() {
             write!(f, " ({})", self.memory.join(", "))?;
         }
