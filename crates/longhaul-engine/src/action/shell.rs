@@ -299,7 +299,8 @@ impl Command {
 
     /// Whether all that it does is a change of files, which is told as one.
     fn only_edits(&self) -> bool {
-        let edits = matches!(self.name(), "sed" | "rm" | "mv" | "cp" | "touch" | "tee" | "mkdir" | "unlink");
+        let edits =
+            matches!(self.name(), "git" | "sed" | "rm" | "mv" | "cp" | "touch" | "tee" | "mkdir" | "unlink");
         !self.writes.is_empty() || edits && self.touches().iter().any(|touch| touch.how != Touched::Read)
     }
 

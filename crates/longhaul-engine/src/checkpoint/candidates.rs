@@ -155,6 +155,9 @@ const LONG_MESSAGE: usize = 160;
 /// Words of a person shorter than this, without a word that makes them a rule, are small talk.
 const SMALL_TALK: usize = 40;
 
+/// A file that was made and changed more often than this is the work itself.
+const MADE_ONCE: usize = 2;
+
 /// Files that were only read, of which so many are named.
 const MOST_READ: usize = 8;
 
@@ -377,6 +380,7 @@ impl<'d> Sketches<'_, 'd> {
             _ if action.looks || did.asked.is_empty() && did.verdict.lines.is_empty() => {}
             // What only writes files is told by what became of them.
             Verb::Run if wrote && action.tries.as_deref().is_none_or(str::is_empty) => {}
+            Verb::Run if did.verdict.lines.is_empty() && did.same.starts_with("mkdir ") => {}
             Verb::Run => {
                 if let Some(rate) = runs.worth(did) {
                     self.add(What::Run(read), last, rate);
@@ -438,7 +442,7 @@ impl<'d> Sketches<'_, 'd> {
             let (class, rate) = match &file {
                 file if !file.is_changed() => (3, WORTH.file_read),
                 file if file.deleted || file.restored => (2, WORTH.file_made),
-                file if file.created => (1, WORTH.file_made),
+                file if file.created && file.changes <= MADE_ONCE => (1, WORTH.file_made),
                 _ => (0, WORTH.file),
             };
             let before = noted.get(&file.path).copied();

@@ -20,7 +20,7 @@ impl Later {
         for said in draft.evidence.said.iter().filter(|said| said.by_user) {
             // What is in sight is as good as said last.
             let rank = if (draft.folded)(said.unit) { said.unit } else { usize::MAX };
-            for line in said.words().lines().filter(|line| line.len() >= SHORT) {
+            for line in said.words().lines() {
                 let newest = newest.entry(mark(line)).or_default();
                 *newest = rank.max(*newest);
             }
@@ -28,32 +28,30 @@ impl Later {
         Self { newest }
     }
 
-    /// The message of a unit without the lines that are said elsewhere.
+    /// The message of a unit without the passages that are said elsewhere; a passage has at least one line that is not short.
     pub(super) fn new_in(&self, words: &Redacted, unit: usize) -> Redacted {
-        let is_said = |line: &str| {
-            line.len() >= SHORT && self.newest.get(&mark(line)).is_some_and(|newest| *newest > unit)
-        };
-        if !words.as_str().lines().any(is_said) {
+        let is_said = |line: &str| self.newest.get(&mark(line)).is_some_and(|newest| *newest > unit);
+        if !words.as_str().lines().any(|line| line.len() >= SHORT && is_said(line)) {
             return words.clone();
         }
         let mut kept = Redacted::own("");
-        let mut left_out = 0;
+        let mut passage: Vec<Redacted> = Vec::new();
         for line in words.lines() {
-            let is_blank = line.as_str().trim().is_empty();
-            if is_said(line.as_str()) || left_out > 0 && is_blank {
-                left_out += usize::from(!is_blank);
-                continue;
+            if line.as_str().trim().is_empty() || is_said(line.as_str()) {
+                passage.push(line);
+            } else {
+                kept = said_elsewhere(kept, &std::mem::take(&mut passage)).and(&line).and_own("\n");
             }
-            kept = said_elsewhere(kept, std::mem::take(&mut left_out)).and(&line).and_own("\n");
         }
-        said_elsewhere(kept, left_out).trimmed()
+        said_elsewhere(kept, &passage).trimmed()
     }
 }
 
-fn said_elsewhere(kept: Redacted, lines: usize) -> Redacted {
-    match lines {
-        0 => kept,
-        1 => kept.and_own("[… a line that stands in another message]\n"),
-        lines => kept.and_own("[… ").and_number(lines).and_own(" lines that stand in another message]\n"),
+fn said_elsewhere(kept: Redacted, passage: &[Redacted]) -> Redacted {
+    let lines = passage.iter().filter(|line| !line.as_str().trim().is_empty()).count();
+    match passage.iter().any(|line| line.as_str().len() >= SHORT) {
+        false => passage.iter().fold(kept, |kept, line| kept.and(line).and_own("\n")),
+        true if lines == 1 => kept.and_own("[… a line that stands in another message]\n"),
+        true => kept.and_own("[… ").and_number(lines).and_own(" lines that stand in another message]\n"),
     }
 }

@@ -472,13 +472,17 @@ impl Writer<'_, '_> {
         let Some(did) = read.did() else { return Vec::new() };
         let changes = did.changed();
         let paths: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+        let folder = common_folder(&paths);
+        let names: Vec<&str> = paths.iter().map(|path| &path[folder.len()..]).collect();
         let first = changes.iter().find(|change| !change.into.telling.is_empty()).unwrap_or(&changes[0]);
         let mut forms = Vec::new();
         for (level, most) in [160, 400].into_iter().enumerate() {
-            let target = Redacted::own("")
-                .and_number(paths.len())
-                .and_own(" files: ")
-                .and(&self.line(&paths.join(", "), most));
+            let target = Redacted::own("").and_number(paths.len()).and_own(" files");
+            let target = match folder {
+                "" => target,
+                folder => target.and_own(" in ").and(&self.line(folder, PATH)),
+            };
+            let target = target.and_own(": ").and(&self.line(&names.join(", "), most));
             let lines = self.lines(&first.out.telling, &first.into.telling, level);
             let copied =
                 first.from.as_ref().map(|from| Redacted::own("the first from ").and(&self.line(from, 120)));
@@ -526,7 +530,8 @@ impl Writer<'_, '_> {
 
     fn run(&mut self, read: &Read) -> Vec<Piece> {
         let Some(did) = read.did() else { return Vec::new() };
-        let (command, verdict) = (self.redact(&did.same), self.redact(&did.verdict.joined()));
+        let verdict = did.verdict.joined();
+        let (command, verdict) = (self.redact(without_message(&did.same, &verdict)), self.redact(&verdict));
         let form = |(command_most, most): (usize, usize)| {
             let outcome = ended(did, &verdict.on_one_line(most));
             let entry = Entry::new(Act::Run, &command.on_one_line(command_most), &outcome);
@@ -622,6 +627,23 @@ impl Writer<'_, '_> {
     }
 }
 
+/// The folder that all paths are in, with the sign behind it.
+fn common_folder<'p>(paths: &[&'p str]) -> &'p str {
+    let first = paths.first().copied().unwrap_or_default();
+    let is_common = |end: &usize| paths.iter().all(|path| path.starts_with(&first[..*end]));
+    let ends = first.match_indices('/').map(|(at, sign)| at + sign.len());
+    &first[..ends.take_while(is_common).last().unwrap_or(0)]
+}
+
+/// A commit without the message, where what it printed has it.
+fn without_message<'c>(command: &'c str, printed: &str) -> &'c str {
+    let message = command.find("git commit").and_then(|at| Some(at + command[at..].find(" -m ")?));
+    match message.map(|at| (at, command[at + 4..].trim_start_matches(['"', '\'']))) {
+        Some((at, words)) if printed.contains(&words[..words.floor_char_boundary(16)]) => &command[..at],
+        _ => command,
+    }
+}
+
 /// How many lines went out and came in.
 fn counts(change: &Change) -> Redacted {
     let (out, into) = (change.out.lines, change.into.lines);
@@ -655,7 +677,7 @@ fn ended(did: &Did, verdict: &Redacted) -> Redacted {
     }
     match (words.as_str().is_empty(), verdict.as_str().is_empty()) {
         (true, true) if action.exit == Some(0) => Redacted::own("exit 0"),
-        (true, true) => Redacted::own("no output"),
+        (true, true) => Redacted::own(""),
         (true, false) => verdict.clone(),
         (false, true) => words,
         (false, false) => words.and_own(": ").and(verdict),

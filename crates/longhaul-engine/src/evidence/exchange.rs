@@ -143,16 +143,20 @@ fn question(call: &Call) -> String {
     call.argument(&["question", "prompt", "message", "text", "questions"]).unwrap_or_default()
 }
 
-/// A command without what does not matter to what it does: the folder it goes to first, what its output is cut to.
-fn same_command(command: &str) -> &str {
-    let mut command = command.trim();
+/// A command without what does not matter to what it does: comments, the folder it goes to first, what its output is cut to.
+fn same_command(command: &str) -> String {
+    let lines = command.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let uncommented = lines.collect::<Vec<_>>().join("\n");
+    let mut command = uncommented.trim();
     while command.starts_with("cd ") {
-        let Some((_, rest)) = command.split_once("&&").or_else(|| command.split_once(';')) else { break };
-        command = rest.trim_start();
+        let behind =
+            ["&&", ";", "\n"].iter().filter_map(|sign| Some((command.find(sign)?, sign.len()))).min();
+        let Some((at, sign)) = behind else { break };
+        command = command[at + sign..].trim_start();
     }
     let ends = [" 2>&1", "; tail", "; head", " | tail", " | head", " > /dev/null"];
     let end = ends.iter().filter_map(|end| command.find(end)).min().unwrap_or(command.len());
-    command[..end].trim_end()
+    command[..end].trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -161,7 +165,9 @@ mod tests {
 
     #[test]
     fn the_same_command_is_known_in_another_folder_and_with_its_output_cut() {
-        for command in ["cd /a && npm test", "npm test 2>&1 | tail -5", "npm test"] {
+        for command in
+            ["cd /a && npm test", "# Test it\ncd /a\nnpm test", "npm test 2>&1 | tail -5", "npm test"]
+        {
             assert_eq!(same_command(command), "npm test");
         }
     }

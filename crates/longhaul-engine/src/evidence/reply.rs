@@ -108,7 +108,7 @@ pub(crate) fn weigh(text: &str) -> (f32, bool) {
         (false, true, false) => 0.9,
         (false, ..) => 0.0,
     };
-    weight -= if cues.opens(Cue::Leaning) { 1.2 } else { 0.0 };
+    weight -= if cues.opens(Cue::Leaning) { 0.8 } else { 0.0 };
     let claims_success = cues.has(Cue::Success);
     weight -= if claims_success { 0.8 } else { 0.0 };
     weight -= if is_question(text) { 1.0 } else { 0.0 };
