@@ -345,6 +345,10 @@ impl<'d> Sketches<'_, 'd> {
                 all.change((deed, place), change, known);
                 if !together && !is_told_by_run(change, did) {
                     turn.change((deed, place), change, known);
+                    let says_so = || did.verdict.lines.first().is_some_and(|line| line.contains(" passed"));
+                    if did.action.tests.is_some() || says_so() {
+                        turn.tested(deed, &change.path);
+                    }
                 }
             }
             if did.action.verb == Verb::Run && did.action.outcome != Outcome::Failed {

@@ -1,4 +1,4 @@
-//! Long paths once: where Relevant Files has the whole path of a file, an entry names it by its last part.
+//! Long paths once: where Relevant Files has the whole path of a file, an entry names it by its end.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
@@ -28,6 +28,12 @@ impl Names {
     }
 }
 
+/// The last two parts of a path: a file's name alone often says little.
+pub(super) fn short(path: &str) -> &str {
+    let start = path.match_indices('/').rev().nth(1).map_or(0, |(at, sign)| at + sign.len());
+    &path[start..]
+}
+
 /// The last part of a path.
 pub(super) fn last_part(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
@@ -45,5 +51,9 @@ mod tests {
         assert_eq!(names.listed("src/a.rs"), Some("/app/src/a.rs"));
         assert_eq!(names.listed("lib/a.rs"), None);
         assert_eq!(names.listed("/app/mod.rs"), None);
+        assert_eq!(
+            [short("/app/src/a.rs"), short("src/a.rs"), short("a.rs")],
+            ["src/a.rs", "src/a.rs", "a.rs"]
+        );
     }
 }

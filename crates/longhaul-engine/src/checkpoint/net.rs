@@ -18,6 +18,8 @@ pub(super) struct File {
     pub(super) deed: usize,
     /// and the place of its last change among those of its deed.
     pub(super) place: usize,
+    /// The last deed that changed it and ran tests.
+    pub(super) tested: Option<usize>,
     /// How often it was changed.
     pub(super) changes: usize,
     pub(super) created: bool,
@@ -186,6 +188,13 @@ impl Files {
             let file = &mut self.list[at];
             (file.deed, file.by, file.copied) = (deed, Some(script), None);
             file.changes += 1;
+        }
+    }
+
+    /// Tests were run with a change of this file.
+    pub(super) fn tested(&mut self, deed: usize, path: &str) {
+        if let Some(at) = self.find(path) {
+            self.list[at].tested = Some(deed);
         }
     }
 

@@ -49,6 +49,9 @@ pub(super) fn excerpt(text: &Redacted, most: usize, weigh: impl Fn(&str) -> f32)
         block.take(&pieces, &mut chosen, &mut left);
         left += kept;
     }
+    if chosen.is_empty() {
+        return text.clipped(most);
+    }
     chosen.sort_unstable();
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (index, at) in chosen.iter().enumerate() {

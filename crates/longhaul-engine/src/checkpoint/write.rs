@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::candidates::{Size, Sketch, What, sketch};
 use super::fill::{Bought, Form, Offer, fill};
 use super::later::Later;
-use super::names::{Names, last_part};
+use super::names::{Names, short};
 use super::net::File;
 use super::pieces::excerpt;
 use super::render::heading;
@@ -186,7 +186,7 @@ struct Candidate {
     section: Section,
     /// Its number, if it is an action of its own.
     number: u32,
-    /// The whole path of the file that it names by its last part.
+    /// The whole path of the file that it names by its end.
     path: Option<Redacted>,
     forms: Vec<(Piece, Form)>,
 }
@@ -275,11 +275,11 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// How an entry names a file: by its last part where the whole path could be listed.
+    /// How an entry names a file: by its end where the whole path could be listed.
     fn name(&mut self, path: &str) -> Redacted {
         let path = self.line(path, PATH);
         match self.names.listed(path.as_str()) {
-            Some(_) => Redacted::from_store(last_part(path.as_str()).to_owned()),
+            Some(_) => Redacted::from_store(short(path.as_str()).to_owned()),
             None => path,
         }
     }
@@ -425,6 +425,7 @@ impl Writer<'_, '_> {
         };
         let path = self.name(&file.path);
         let from = change.from.as_ref().map(|from| Redacted::own("copied from ").and(&self.line(from, 160)));
+        let then = self.then(file, did);
         let [out, into] = file.net();
         let mut forms = Vec::new();
         // Several edits are not told by one line.
@@ -438,6 +439,7 @@ impl Writer<'_, '_> {
                 && change.into.lines <= LINES_IN[level].min(into.len());
             let counted = || match (file.changes, file.created) {
                 (1, _) => counts(change),
+                (2, true) => Redacted::own("then edited"),
                 (changes, true) => Redacted::own("then edited ").and_number(changes - 1).and_own(" times"),
                 (changes, false) => Redacted::own("").and_number(changes).and_own(" edits"),
             };
@@ -451,20 +453,28 @@ impl Writer<'_, '_> {
                 let colon = if outcome.as_str().is_empty() { "" } else { ": " };
                 outcome = outcome.and_own(colon).and(&lines);
             }
-            // What was changed stays changed, though what came with it fails.
-            if did.action.tests.is_some() || did.action.outcome == Outcome::Failed {
-                let verdict = self.line(did.verdict.lines.first().map_or("", String::as_str), OUTCOME[0]);
-                let words = if did.action.tests.is_some() || verdict.as_str().contains("passed") {
-                    "; tests then: "
-                } else {
-                    "; then "
-                };
-                let then = if words == "; then " { ended(did, &verdict) } else { verdict };
-                outcome = outcome.and_own(words).and(&then);
-            }
+            outcome = outcome.and(&then);
             forms.push(Piece::Entry(None, Entry::new(act, &path, &outcome).kept_as(self.handle(read))));
         }
         forms
+    }
+
+    /// What came with a change: what was changed stays changed, though that fails.
+    fn then(&mut self, file: &File, did: &Did) -> Redacted {
+        let first = |did: &Did| did.verdict.lines.first().cloned().unwrap_or_default();
+        let tests = file.tested.and_then(|deed| self.draft.evidence.deeds.get(deed)?.did());
+        if let Some(tests) = tests {
+            let words = match file.tested == Some(file.deed) {
+                true => "; tests then: ",
+                false => "; tests after an earlier edit: ",
+            };
+            return Redacted::own(words).and(&self.line(&first(tests), OUTCOME[0]));
+        }
+        if did.action.outcome != Outcome::Failed {
+            return Redacted::own("");
+        }
+        let verdict = self.line(&first(did), OUTCOME[0]);
+        Redacted::own("; then ").and(&ended(did, &verdict))
     }
 
     /// Changes of many files at once: how many, which, and the lines of the first.
@@ -618,10 +628,9 @@ impl Writer<'_, '_> {
             _ => Redacted::own("edited"),
         };
         let times = file.changes - usize::from(file.created);
-        if times > usize::from(!file.created) && matches!(what.as_str(), "created" | "edited") {
+        if times > 1 && matches!(what.as_str(), "created" | "edited") {
             let edited = if file.created { ", edited " } else { " " };
-            what =
-                what.and_own(edited).and_number(times).and_own(if times == 1 { " time" } else { " times" });
+            what = what.and_own(edited).and_number(times).and_own(" times");
         }
         vec![Piece::Item(FileNote::new(&path, what).line())]
     }
