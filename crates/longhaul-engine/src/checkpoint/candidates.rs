@@ -3,11 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::names::short;
 use super::net::{File, Files};
 use super::write::Draft;
 use super::{Completed, Quoted, Section};
 use crate::action::{Change, Outcome, Touched, Verb};
-use crate::evidence::{Did, Item, Read, Sense, TaskState, asks, denies, weigh_said};
+use crate::evidence::{Did, Evidence, Item, Read, Sense, TaskState, asks, denies, weigh_said};
 use crate::redact::Redacted;
 use crate::tools::{changes_surroundings, looks_up};
 
@@ -32,7 +33,7 @@ impl What<'_> {
             | Self::Change(..)
             | Self::Changes(_)
             | Self::Refused(_)
-            | Self::Run(_)
+            | Self::Run(..)
             | Self::Call(_) => true,
             Self::Said(..)
             | Self::Rule(_)
@@ -49,8 +50,8 @@ impl What<'_> {
 
 /// What a candidate is made from.
 pub(super) enum What<'d> {
-    /// A person's words, and whether what they asked for was handed in.
-    Said(&'d Read, bool),
+    /// A person's words, and what came of them.
+    Said(&'d Read, Stands),
     /// A rule out of a long message.
     Rule(String),
     /// Words that may be a person's.
@@ -65,8 +66,8 @@ pub(super) enum What<'d> {
     Changes(&'d Read),
     /// An edit that was not applied.
     Refused(&'d Read),
-    /// A command that was run.
-    Run(&'d Read),
+    /// A command that was run, and how often it ended like this.
+    Run(&'d Read, usize),
     /// Another tool's call, or several with the same answer.
     Call(Vec<&'d Read>),
     /// A question to the user with its answer.
@@ -83,6 +84,16 @@ pub(super) enum What<'d> {
     CarriedEntry(&'d Completed),
     /// Lines that an earlier checkpoint quoted, or that are on the topic.
     Quote(&'d Quoted, usize),
+}
+
+/// What came of what a person said, as far as anything shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stands {
+    Open,
+    /// The turn ended with an answer, and something else was said since.
+    Answered,
+    /// The work was handed in by a tool.
+    HandedIn,
 }
 
 /// How much of a change is told.
@@ -227,9 +238,14 @@ impl<'d> Sketches<'_, 'd> {
                 () if words.chars().count() < SMALL_TALK && weigh_said(words) < 2.0 => WORTH.small_talk,
                 () => WORTH.said,
             };
-            let handed_in = said.by_user && self.is_handed_in(said.unit);
+            let stands = match said.by_user {
+                true if self.is_handed_in(said.unit) => Stands::HandedIn,
+                true if self.is_answered(said.unit) => Stands::Answered,
+                _ => Stands::Open,
+            };
+            let handed_in = stands == Stands::HandedIn;
             let rate = if handed_in { WORTH.small_talk } else { rate };
-            let what = if said.by_user { What::Said(said, handed_in) } else { What::Heard(said) };
+            let what = if said.by_user { What::Said(said, stands) } else { What::Heard(said) };
             let rules = if said.by_user && !handed_in { said.rules() } else { Vec::new() };
             // A rule is as good as on the day it was given.
             let holds =
@@ -258,10 +274,27 @@ impl<'d> Sketches<'_, 'd> {
             || until(&evidence.told).any(|read| read.told().is_some_and(|told| told.hands_in))
     }
 
+    /// Whether the turn of a message ended with closing words before the next one.
+    fn is_answered(&self, unit: usize) -> bool {
+        let Evidence { said, told, .. } = self.draft.evidence;
+        let next = said.get(said.partition_point(|said| said.unit <= unit)).map(|next| next.unit);
+        let closing = told[..told.partition_point(|told| next.is_none_or(|next| told.unit < next))].last();
+        next.is_some() && closing.is_some_and(|told| told.unit > unit && told.closes)
+    }
+
+    /// The last unit of the tasks that were handed in before somebody said something else: of these, what was changed and
+    /// answered is enough.
+    fn handed_in(&self) -> usize {
+        let said = self.draft.evidence.said.iter().filter(|said| said.by_user);
+        let ended = said.clone().zip(said.skip(1)).filter(|(said, _)| self.is_handed_in(said.unit));
+        ended.last().map_or(0, |(_, next)| next.unit)
+    }
+
     /// Closing words whole, of all else the sentences that tell; of two that say the same, the newer one.
     fn told(&mut self) {
         let told = &self.draft.evidence.told;
         let mut newer: Vec<&Sense> = Vec::new();
+        let handed_in = self.handed_in();
         for read in self.folded(told).rev() {
             let Some(said) = read.told() else { continue };
             let people = &self.draft.evidence.said;
@@ -278,6 +311,9 @@ impl<'d> Sketches<'_, 'd> {
                     false => WORTH.answer,
                 };
                 self.add(What::Answer(read, request), (read.unit, read.block), rate);
+                continue;
+            }
+            if read.unit < handed_in {
                 continue;
             }
             let mut places = Vec::new();
@@ -299,6 +335,7 @@ impl<'d> Sketches<'_, 'd> {
     fn deeds(&mut self) {
         let deeds = &self.draft.evidence.deeds;
         let mut seen = Seen::default();
+        let handed_in = self.handed_in();
         for read in deeds.iter().rev() {
             let Some(did) = read.did() else { continue };
             let runs = seen.runs(did);
@@ -310,6 +347,7 @@ impl<'d> Sketches<'_, 'd> {
             match () {
                 () if did.question.is_some() => self.add(What::Question(read), first, WORTH.question),
                 () if did.finishes => self.add(What::Answer(read, None), first, WORTH.answer),
+                () if read.unit < handed_in => {}
                 () if did.is_refused => {
                     if let Some(rate) = seen.refused(did) {
                         self.add(What::Refused(read), first, rate);
@@ -320,19 +358,34 @@ impl<'d> Sketches<'_, 'd> {
         }
     }
 
-    /// What was done to files: told once for each file and turn, and before each commit. Gives what became of all.
+    /// What was done to files: told once for each file and turn, before each commit and each run that tells something new. Gives
+    /// what became of all.
     fn changes(&mut self) -> Files {
         let deeds = &self.draft.evidence.deeds;
         let fate = Fate::of(deeds);
         let mut people = self.draft.evidence.said.iter().filter(|said| said.by_user).peekable();
         let (mut all, mut turn) = (Files::default(), Files::default());
+        let mut outcomes: HashMap<&str, &Vec<String>> = HashMap::new();
         for (deed, read) in deeds.iter().enumerate() {
-            let Some(did) = read.did().filter(|_| (self.draft.folded)(read.unit)) else { continue };
+            let Some(did) = read.did() else { continue };
+            if !(self.draft.folded)(read.unit) {
+                // What is in sight is not told, but what became of a file is what became of it in the end.
+                for (place, change) in did.changed().iter().enumerate() {
+                    if all.knows(&change.path) {
+                        all.change((deed, place), change, true);
+                    }
+                }
+                continue;
+            }
             let mut is_new_turn = false;
             while people.next_if(|said| said.unit < read.unit).is_some() {
                 is_new_turn = true;
             }
-            if is_new_turn {
+            // What was done before a run that ended otherwise than the one before it stands before it.
+            let ended = outcomes.insert(&did.same, &did.verdict.lines);
+            let differs = ended.is_some_and(|before| *before != did.verdict.lines);
+            let tells = did.action.verb == Verb::Run && (differs || did.action.tests.is_some());
+            if is_new_turn || tells {
                 self.changed(std::mem::take(&mut turn), &fate);
             }
             did.read().for_each(|path| all.read(deed, path));
@@ -387,7 +440,12 @@ impl<'d> Sketches<'_, 'd> {
             Verb::Run if did.verdict.lines.is_empty() && did.same.starts_with("mkdir ") => {}
             Verb::Run => {
                 if let Some(rate) = runs.worth(did) {
-                    self.add(What::Run(read), last, rate);
+                    seen.told.insert(&did.same, self.list.len());
+                    self.add(What::Run(read, 1), last, rate);
+                } else if let Some(What::Run(_, times)) =
+                    seen.told.get(did.same.as_str()).map(|told| &mut self.list[*told].what)
+                {
+                    *times += 1;
                 }
             }
             _ if !looks_up(&action.tool) => self.add(What::Call(vec![read]), last, WORTH.change),
@@ -444,9 +502,12 @@ impl<'d> Sketches<'_, 'd> {
         list.drain(..read.saturating_sub(MOST_READ));
         for file in list {
             let (class, rate) = match &file {
+                file if !file.is_changed() && file.reads > 1 => (3, WORTH.file_made),
                 file if !file.is_changed() => (3, WORTH.file_read),
                 file if file.deleted || file.restored => (2, WORTH.file_made),
-                file if file.created && file.changes <= MADE_ONCE => (1, WORTH.file_made),
+                file if file.created && file.reads == 0 && file.changes <= MADE_ONCE => (1, WORTH.file_made),
+                // What an entry says already, with the whole path.
+                file if file.changes == 1 && short(&file.path) == file.path => (0, WORTH.file_made),
                 _ => (0, WORTH.file),
             };
             let before = noted.get(&file.path).copied();
@@ -517,6 +578,8 @@ struct Fate<'d> {
 struct Seen<'d> {
     /// How each command ended in later runs: the oldest of them, and how many outcomes there were.
     later: HashMap<&'d str, (&'d [String], usize)>,
+    /// Where the newest run of a command is told.
+    told: HashMap<&'d str, usize>,
     /// Files that were changed, and edits that were refused, with the reason.
     edited: HashSet<&'d str>,
     refusals: HashSet<(&'d str, &'d str)>,

@@ -21,6 +21,7 @@ mod net;
 mod parse;
 mod pieces;
 mod render;
+mod rows;
 mod topic;
 mod write;
 

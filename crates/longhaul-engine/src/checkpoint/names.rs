@@ -34,6 +34,14 @@ pub(super) fn short(path: &str) -> &str {
     &path[start..]
 }
 
+/// The folder that all paths are in, with the sign behind it.
+pub(super) fn common_folder<'p>(paths: &[&'p str]) -> &'p str {
+    let first = paths.first().copied().unwrap_or_default();
+    let is_common = |end: &usize| paths.iter().all(|path| path.starts_with(&first[..*end]));
+    let ends = first.match_indices('/').map(|(at, sign)| at + sign.len());
+    &first[..ends.take_while(is_common).last().unwrap_or(0)]
+}
+
 /// The last part of a path.
 pub(super) fn last_part(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)

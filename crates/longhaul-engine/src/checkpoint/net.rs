@@ -20,7 +20,9 @@ pub(super) struct File {
     pub(super) place: usize,
     /// The last deed that changed it and ran tests.
     pub(super) tested: Option<usize>,
-    /// How often it was changed.
+    /// How often it was read,
+    pub(super) reads: usize,
+    /// and changed.
     pub(super) changes: usize,
     pub(super) created: bool,
     pub(super) deleted: bool,
@@ -201,6 +203,7 @@ impl Files {
     pub(super) fn read(&mut self, deed: usize, path: &str) {
         let at = self.at(path);
         self.list[at].deed = deed;
+        self.list[at].reads += 1;
     }
 
     fn find(&self, path: &str) -> Option<usize> {

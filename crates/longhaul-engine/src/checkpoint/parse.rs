@@ -3,7 +3,7 @@
 //! What [`render`](super::render) writes comes back as the same value. What a person or a model wrote in its place is read as
 //! far as it follows the form: a line that is no item becomes one, and a section that is not known belongs to the one before.
 
-use super::render::{HEADING, INDENT, ITEM, NONE, SOURCE};
+use super::render::{BELOW, HEADING, INDENT, ITEM, NONE, SHORTENED, SOURCE};
 use super::{Checkpoint, Completed, Quoted, Section};
 use crate::redact::Redacted;
 use crate::texts::{CHECKPOINT_OPENING, END_OPENING};
@@ -47,8 +47,13 @@ impl Checkpoint {
             Section::CriticalContext => lines.iter().position(|line| line.starts_with(SOURCE)),
             _ => None,
         };
-        let (listed, quoted) = lines.split_at(sources.unwrap_or(lines.len()));
-        for item in items(section, listed) {
+        let (mut listed, quoted) = lines.split_at(sources.unwrap_or(lines.len()));
+        let folder = listed.first().and_then(|line| line.strip_prefix(BELOW)?.strip_suffix(':'));
+        let folder = folder.filter(|_| section == Section::RelevantFiles);
+        listed = &listed[usize::from(folder.is_some())..];
+        for (number, text) in items(section, listed) {
+            let below = folder.and_then(|folder| Some(format!("{folder}{}", text.strip_prefix(SHORTENED)?)));
+            let item = (number, below.unwrap_or(text));
             match item {
                 (None, text) if section != Section::CompletedActions => {
                     self.push(section, Redacted::from_store(text));

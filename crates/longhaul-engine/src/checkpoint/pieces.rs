@@ -22,7 +22,7 @@ pub(super) fn excerpt(text: &Redacted, most: usize, weigh: impl Fn(&str) -> f32)
     }
     let pieces = pieces(whole);
     if pieces.first().is_none_or(|first| first.range.len() > most) {
-        return text.clipped(most);
+        return opening(text, most);
     }
     let weights: Vec<f32> =
         pieces.iter().map(|piece| piece.weight(&whole[piece.range.clone()], &weigh)).collect();
@@ -43,14 +43,18 @@ pub(super) fn excerpt(text: &Redacted, most: usize, weigh: impl Fn(&str) -> f32)
             break;
         }
         // What it opens with leaves room for what weighs most.
-        let opening = pieces[block.best].range.len() + GAP.len();
-        let kept = if block.weight == f32::MAX { (most / 2).min(left.saturating_sub(opening)) } else { 0 };
+        let first = pieces[block.best].range.len() + GAP.len();
+        let kept = if block.weight == f32::MAX { (most / 2).min(left.saturating_sub(first)) } else { 0 };
         left -= kept;
         block.take(&pieces, &mut chosen, &mut left);
         left += kept;
     }
     if chosen.is_empty() {
-        return text.clipped(most);
+        return opening(text, most);
+    }
+    // What is left over goes to what was begun.
+    for block in &blocks {
+        block.go_on(&pieces, &mut chosen, &mut left);
     }
     chosen.sort_unstable();
     let mut ranges: Vec<Range<usize>> = Vec::new();
@@ -62,8 +66,15 @@ pub(super) fn excerpt(text: &Redacted, most: usize, weigh: impl Fn(&str) -> f32)
         }
     }
     let ends_early = chosen.last() != Some(&(pieces.len() - 1));
-    let opening = if chosen.first() == Some(&0) { "" } else { GAP };
-    Redacted::own(opening).and(&text.parts(&ranges, GAP, if ends_early { GAP } else { "" })).trimmed()
+    let begins_late = if chosen.first() == Some(&0) { "" } else { GAP };
+    Redacted::own(begins_late).and(&text.parts(&ranges, GAP, if ends_early { GAP } else { "" })).trimmed()
+}
+
+/// The first words of a text.
+fn opening(text: &Redacted, most: usize) -> Redacted {
+    let end = text.as_str().floor_char_boundary(most);
+    let words = text.as_str()[..end].rfind(char::is_whitespace).filter(|words| *words > most / 2);
+    text.parts(&[0..words.unwrap_or(end)], GAP, GAP).trimmed()
 }
 
 /// Pieces that stand together.
@@ -104,6 +115,18 @@ impl Block {
             *left -= length(from);
         }
         chosen.extend(from..to);
+    }
+
+    /// Takes what fits behind what was taken.
+    fn go_on(&self, pieces: &[Piece], chosen: &mut Vec<usize>, left: &mut usize) {
+        let Some(last) = chosen.iter().copied().filter(|at| self.range.contains(at)).max() else { return };
+        for (at, piece) in pieces.iter().enumerate().take(self.range.end).skip(last + 1) {
+            if piece.range.len() > *left {
+                return;
+            }
+            *left -= piece.range.len();
+            chosen.push(at);
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! A checkpoint as Markdown.
 
+use super::names::common_folder;
 use super::{Checkpoint, Section};
+use crate::redact::Redacted;
 use crate::texts::{CHECKPOINT_OPENING, END_OPENING, Marker};
 
 /// Before a section.
@@ -11,6 +13,13 @@ pub(super) const SOURCE: &str = "### ";
 pub(super) const ITEM: &str = "- ";
 /// Before each further line of an item.
 pub(super) const INDENT: &str = "  ";
+/// Before the folder that most files are in, on a line of its own; and before what is below it.
+pub(super) const BELOW: &str = "Below ";
+pub(super) const SHORTENED: &str = "…/";
+/// A folder is named once if it is at least so long and so many files are in it.
+const LONG_FOLDER: usize = 10;
+const FILES: usize = 3;
+
 /// In a section without anything, as a model may write it.
 pub(super) const NONE: &str = "None.";
 
@@ -31,8 +40,16 @@ impl Checkpoint {
     }
 
     fn render_section(&self, section: Section, text: &mut String) {
-        for item in self.list(section) {
-            push_item(ITEM, item.as_str(), text);
+        let items = self.list(section);
+        let folder = if section == Section::RelevantFiles { folder(items) } else { "" };
+        if !folder.is_empty() {
+            text.push_str(&format!("{BELOW}{folder}:\n"));
+        }
+        for item in items {
+            match item.as_str().strip_prefix(folder).filter(|_| !folder.is_empty()) {
+                Some(rest) => push_item(ITEM, &format!("{SHORTENED}{rest}"), text),
+                None => push_item(ITEM, item.as_str(), text),
+            }
         }
         if section == Section::CompletedActions {
             for action in &self.completed {
@@ -46,6 +63,17 @@ impl Checkpoint {
             }
         }
     }
+}
+
+/// The folder that all whole paths among these have in common; nothing where that is not worth a line.
+fn folder(items: &[Redacted]) -> &str {
+    let path = |item: &'_ Redacted| item.as_str().split(" — ").next().map_or(0, str::len);
+    let whole: Vec<&str> =
+        items.iter().map(|item| &item.as_str()[..path(item)]).filter(|path| path.starts_with('/')).collect();
+    let is_plain = |item: &Redacted| !item.as_str().starts_with(SHORTENED) && !item.as_str().contains('\n');
+    let folder = common_folder(&whole);
+    let is_worth_it = whole.len() >= FILES && folder.len() >= LONG_FOLDER && items.iter().all(is_plain);
+    if is_worth_it { folder } else { "" }
 }
 
 /// The line of a section's heading.
@@ -79,4 +107,29 @@ pub(super) fn push_quoted(line: &str, text: &mut String) {
     }
     text.push_str(line);
     text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::texts::Closing;
+
+    #[test]
+    fn the_folder_of_most_files_stands_once_and_reads_back() {
+        let mut checkpoint = Checkpoint::default();
+        let files = [
+            "/home/ada/app/src/a.rs — edited",
+            "/home/ada/app/b.rs — read",
+            "c.rs",
+            "/home/ada/app/d — e — f",
+        ];
+        for file in files {
+            checkpoint.push(Section::RelevantFiles, Redacted::from_store(file.to_owned()));
+        }
+        let text = checkpoint.render(&Marker { closing: Closing::None, memory: Vec::new() });
+        assert!(text.contains(
+            "Below /home/ada/app/:\n- …/src/a.rs — edited\n- …/b.rs — read\n- c.rs\n- …/d — e — f\n"
+        ));
+        assert_eq!(Checkpoint::parse(&text), Some(checkpoint));
+    }
 }

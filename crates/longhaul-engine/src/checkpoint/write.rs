@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::candidates::{Size, Sketch, What, sketch};
+use super::candidates::{Size, Sketch, Stands, What, sketch};
 use super::fill::{Bought, Form, Offer, fill};
 use super::later::Later;
-use super::names::{Names, short};
+use super::names::{Names, common_folder, short};
 use super::net::File;
 use super::pieces::excerpt;
 use super::render::heading;
+use super::rows::Named;
 use super::{Checkpoint, Completed, Quoted, Section, Topic};
 use crate::action::{Change, Outcome, Touched, Verb};
 use crate::evidence::{Did, Evidence, Read, TaskState, Told, Verdict, title, weigh, weigh_said};
@@ -57,6 +58,8 @@ pub struct Written {
 
 /// Characters of the forms of a person's words, and of an answer.
 const SAID: [usize; 5] = [160, 500, 1_500, 5_000, 20_000];
+/// Of a request that was answered since, no more.
+const SAID_BEFORE: usize = 1_500;
 const ANSWER: [usize; 4] = [180, 500, 1_400, 4_000];
 /// A field of no more characters is told wherever it stands.
 const SHORT_FIELD: usize = 24;
@@ -65,6 +68,7 @@ const PATH: usize = 160;
 /// Characters of a command and of what came of it, in a short and in a long form.
 const COMMAND: [usize; 2] = [90, 260];
 const OUTCOME: [usize; 2] = [150, 420];
+const DATA: usize = 240;
 /// Characters of a line that went out or came in, and how many of each.
 const LINE: [usize; 3] = [90, 120, 150];
 const LINES_OUT: [usize; 3] = [1, 2, 4];
@@ -94,8 +98,7 @@ pub(crate) fn write(draft: &Draft<'_>, redactor: &mut Redactor) -> Written {
         sketches.truncate(most);
     }
     sketches.sort_by_key(|sketch| sketch.at);
-    let mut writer =
-        Writer { draft, redactor, later: Later::of(draft), names: Names::default(), fields: HashSet::new() };
+    let mut writer = Writer::new(draft, redactor);
     let listed: Vec<String> = sketches.iter().filter_map(|sketch| writer.lists(&sketch.what)).collect();
     writer.names = Names::of(listed.into_iter());
     let candidates: Vec<Candidate> = sketches.iter().filter_map(|sketch| writer.candidate(sketch)).collect();
@@ -176,8 +179,12 @@ fn assemble(candidates: &[Candidate], forms: &[Option<usize>]) -> Checkpoint {
     // A rule stands once: not beside the message that says it.
     let bare = |text: &Redacted| text.as_str().split_whitespace().collect::<String>();
     let said: Vec<String> = checkpoint.list(Section::Goal).iter().map(bare).collect();
-    let is_new = |rule: &Redacted| !said.iter().any(|said| said.contains(&bare(rule)));
-    checkpoint.lists[Section::Constraints as usize].retain(is_new);
+    let mut told = HashSet::new();
+    let mut is_new = |rule: &Redacted| {
+        let rule = bare(rule);
+        !said.iter().any(|said| said.contains(&rule)) && told.insert(rule)
+    };
+    checkpoint.lists[Section::Constraints as usize].retain(&mut is_new);
     checkpoint
 }
 
@@ -248,11 +255,17 @@ struct Writer<'w, 'd> {
     later: Later,
     /// The files that could be listed.
     names: Names,
-    /// The fields that calls gave back.
+    /// The fields that calls gave back, and the names in them.
     fields: HashSet<String>,
+    named: Named<'d>,
 }
 
-impl Writer<'_, '_> {
+impl<'w, 'd> Writer<'w, 'd> {
+    fn new(draft: &'w Draft<'d>, redactor: &'w mut Redactor) -> Self {
+        let (later, named) = (Later::of(draft), Named::in_all(&draft.evidence.deeds));
+        Self { draft, redactor, later, named, names: Names::default(), fields: HashSet::new() }
+    }
+
     fn redact(&mut self, text: &str) -> Redacted {
         self.redactor.redact(text, Content::Text).text
     }
@@ -299,7 +312,7 @@ impl Writer<'_, '_> {
 
     fn candidate(&mut self, sketch: &Sketch<'_>) -> Option<Candidate> {
         let (section, pieces) = match &sketch.what {
-            What::Said(read, handed_in) => (Section::Goal, self.said(read, *handed_in)),
+            What::Said(read, stands) => (Section::Goal, self.said(read, *stands)),
             What::Rule(rule) => (Section::Constraints, vec![Piece::Item(self.line(rule, 600))]),
             What::Heard(read) => (Section::CompletedActions, self.heard(read)),
             What::Answer(read, request) => (Section::CompletedActions, self.answer(read, *request)),
@@ -307,7 +320,7 @@ impl Writer<'_, '_> {
             What::Change(read, file, size) => (Section::CompletedActions, self.change(read, file, *size)),
             What::Changes(read) => (Section::CompletedActions, self.changes(read)),
             What::Refused(read) => (Section::CompletedActions, self.refused(read)),
-            What::Run(read) => (Section::CompletedActions, self.run(read)),
+            What::Run(read, times) => (Section::CompletedActions, self.run(read, *times)),
             What::Call(reads) => (Section::CompletedActions, self.call(reads)),
             What::Question(read) => (Section::ResolvedQuestions, self.question(read)),
             What::Tests(read, since) => (Section::ActiveState, self.tests(read, *since)),
@@ -352,17 +365,22 @@ impl Writer<'_, '_> {
     }
 
     /// Forms of a person's words, with what fetches them where they are cut.
-    fn said(&mut self, read: &Read, handed_in: bool) -> Vec<Piece> {
+    fn said(&mut self, read: &Read, stands: Stands) -> Vec<Piece> {
+        let handle = self.handle(read);
+        // Of work that was handed in, its title is enough.
+        if stands == Stands::HandedIn {
+            let title = self.line(title(read.words()), SAID[0]);
+            return vec![Piece::Item(title.and_own(" […] (submitted)").and_handle(handle.as_deref()))];
+        }
         let whole = self.redact(read.words());
         let words = self.later.new_in(&whole, read.unit);
-        let handle = self.handle(read);
         let form = |most: usize| {
-            let short = excerpt(&words, most, weigh_said);
-            let cut = short != whole.trimmed();
-            let state = Redacted::own(if handed_in { "(handed in) " } else { "" });
-            Piece::Item(state.and(&short).and_handle(handle.as_deref().filter(|_| cut)))
+            let short = excerpt(&words, most, weigh_said).without_blank_runs();
+            let cut = short != whole.without_blank_runs();
+            Piece::Item(short.and_handle(handle.as_deref().filter(|_| cut)))
         };
-        SAID.map(form).into()
+        let longest = if stands == Stands::Open { usize::MAX } else { SAID_BEFORE };
+        SAID.into_iter().filter(|most| *most <= longest).map(form).collect()
     }
 
     fn heard(&mut self, read: &Read) -> Vec<Piece> {
@@ -446,8 +464,11 @@ impl Writer<'_, '_> {
             let mut outcome = match act {
                 Act::Delete if file.created => Redacted::own("made before"),
                 Act::Delete | Act::Restore => Redacted::own(""),
-                _ if shown => Redacted::own(""),
-                _ => from.clone().unwrap_or_else(counted),
+                _ => match &from {
+                    Some(from) => from.clone(),
+                    None if shown => Redacted::own(""),
+                    None => counted(),
+                },
             };
             if !lines.as_str().is_empty() && act != Act::Delete {
                 let colon = if outcome.as_str().is_empty() { "" } else { ": " };
@@ -538,12 +559,15 @@ impl Writer<'_, '_> {
         OUTCOME.map(form).into()
     }
 
-    fn run(&mut self, read: &Read) -> Vec<Piece> {
+    fn run(&mut self, read: &Read, times: usize) -> Vec<Piece> {
         let Some(did) = read.did() else { return Vec::new() };
         let verdict = did.verdict.joined();
         let (command, verdict) = (self.redact(without_message(&did.same, &verdict)), self.redact(&verdict));
         let form = |(command_most, most): (usize, usize)| {
-            let outcome = ended(did, &verdict.on_one_line(most));
+            let mut outcome = ended(did, &verdict.on_one_line(most));
+            if times > 1 && !outcome.as_str().is_empty() {
+                outcome = outcome.and_own(" (").and_number(times).and_own(" times the same)");
+            }
             let entry = Entry::new(Act::Run, &command.on_one_line(command_most), &outcome);
             Piece::Entry(None, entry.kept_as(self.handle(read)))
         };
@@ -560,16 +584,17 @@ impl Writer<'_, '_> {
             _ => Act::Call,
         };
         let asked: Vec<&str> = reads.iter().filter_map(|read| Some(read.did()?.asked.as_str())).collect();
-        let asked = format!("{} {}", did.action.tool, asked.join("; "));
+        // A call is known by its tool; pages and tasks speak for themselves.
+        let tool = if act == Act::Call { did.action.tool.as_str() } else { "" };
+        let asked = format!("{tool} {}", asked.join("; "));
         let (asked, verdict) = (self.redact(&asked), self.new_first(&did.verdict));
         let form = |(asked_most, most): (usize, usize)| {
             let entry =
                 Entry::new(act, &asked.on_one_line(asked_most), &ended(did, &verdict.on_one_line(most)));
             Piece::Entry(None, entry.kept_as(self.handle(read)))
         };
-        [(COMMAND[0], OUTCOME[0]), (COMMAND[1], OUTCOME[1]), (COMMAND[1] * 3, OUTCOME[1] * 2)]
-            .map(form)
-            .into()
+        let least = if did.verdict.is_data { DATA } else { OUTCOME[0] };
+        [(COMMAND[0], least), (COMMAND[1], OUTCOME[1]), (COMMAND[1] * 3, OUTCOME[1] * 2)].map(form).into()
     }
 
     /// The outcome of a call; of fields, those first that no call before gave back.
@@ -578,8 +603,9 @@ impl Writer<'_, '_> {
             return self.redact(&verdict.joined());
         }
         let is_new = |field: &&str| field.len() <= SHORT_FIELD || !self.fields.contains(*field);
-        let (mut new, old): (Vec<&str>, Vec<&str>) =
-            verdict.lines.iter().map(String::as_str).partition(is_new);
+        let rows = |field: &'_ String| self.named.rows(field).unwrap_or_else(|| field.clone());
+        let told: Vec<String> = verdict.lines.iter().map(rows).collect();
+        let (mut new, old): (Vec<&str>, Vec<&str>) = told.iter().map(String::as_str).partition(is_new);
         self.fields.extend(new.iter().map(|field| (*field).to_owned()));
         new.extend(old);
         self.redact(&new.join(", "))
@@ -634,14 +660,6 @@ impl Writer<'_, '_> {
         }
         vec![Piece::Item(FileNote::new(&path, what).line())]
     }
-}
-
-/// The folder that all paths are in, with the sign behind it.
-fn common_folder<'p>(paths: &[&'p str]) -> &'p str {
-    let first = paths.first().copied().unwrap_or_default();
-    let is_common = |end: &usize| paths.iter().all(|path| path.starts_with(&first[..*end]));
-    let ends = first.match_indices('/').map(|(at, sign)| at + sign.len());
-    &first[..ends.take_while(is_common).last().unwrap_or(0)]
 }
 
 /// A commit without the message, where what it printed has it.

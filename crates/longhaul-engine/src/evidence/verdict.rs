@@ -13,7 +13,8 @@ use crate::transcript::{BlockKind, Exchange};
 const MOST: usize = 3;
 const WIDTH: usize = 600;
 /// What is printed in no more than this is quoted whole.
-const SHORT: usize = 240;
+const SHORT: usize = 300;
+const FEW: usize = 5;
 /// How much of a long output says how it ended, and how much of it is searched for what went wrong.
 const ENDING: usize = 3_000;
 const SEARCHED: usize = 400_000;
@@ -39,7 +40,7 @@ impl Verdict {
         let failed = action.outcome == Outcome::Failed || is_refused;
         for block in exchange.results.iter().filter(|block| block.kind == BlockKind::Text) {
             let size = block.text.map_or(0, |text| text.at.len());
-            let is_object = block.opening(2).starts_with("{\"");
+            let is_object = matches!(&*block.opening(2), "{\"" | "[{");
             let text = if size <= ENDING || size <= SEARCHED && (failed || is_object) {
                 block.text()
             } else {
@@ -48,8 +49,8 @@ impl Verdict {
             let (text, whole) = match unwrapped(&text) {
                 Unwrapped::Words(words, whole) => (words, whole),
                 Unwrapped::Data(_) if failed => (text.clone(), true),
-                Unwrapped::Data(object) => {
-                    return Self { lines: data::fields(&object, arguments), is_data: true };
+                Unwrapped::Data(value) => {
+                    return Self { lines: data::fields(&value, arguments), is_data: true };
                 }
             };
             if failed {
@@ -79,8 +80,8 @@ impl Verdict {
 enum Unwrapped<'t> {
     /// Words, and whether they are all of it.
     Words(Cow<'t, str>, bool),
-    /// An object that has no words.
-    Data(Map<String, Value>),
+    /// An object that has no words, or a list of objects.
+    Data(Value),
 }
 
 fn unwrapped(text: &str) -> Unwrapped<'_> {
@@ -94,21 +95,23 @@ fn unwrapped(text: &str) -> Unwrapped<'_> {
             let words = NAMES.iter().filter_map(|name| map.get(*name)?.as_str()).collect::<Vec<_>>();
             match words.iter().find(|words| !words.trim().is_empty()).or(words.first()) {
                 Some(words) => Unwrapped::Words(Cow::Owned((*words).to_owned()), true),
-                None => Unwrapped::Data(map),
+                None => Unwrapped::Data(Value::Object(map)),
             }
         }
-        Ok(value) => Unwrapped::Words(Cow::Owned(data::plain(&value)), true),
+        Ok(value) => Unwrapped::Data(value),
         Err(_) => Unwrapped::Words(Cow::Borrowed(text), false),
     }
 }
 
+/// A line without what an agent put behind it.
+fn bare(line: &str) -> &str {
+    let opens = |wrapper: &&&str| wrapper.starts_with('[');
+    let wrapped = WRAPPERS.iter().filter(opens).filter_map(|wrapper| line.find(wrapper)).min();
+    line[..wrapped.unwrap_or(line.len())].trim()
+}
+
 fn push(line: &str, lines: &mut Vec<String>) {
-    let wrapped = WRAPPERS
-        .iter()
-        .filter(|wrapper| wrapper.starts_with('['))
-        .filter_map(|wrapper| line.find(wrapper))
-        .min();
-    let line = line[..wrapped.unwrap_or(line.len())].trim();
+    let line = bare(line);
     let line = &line[..line.floor_char_boundary(WIDTH)];
     if !line.is_empty() && lines.len() < MOST && !lines.iter().any(|other| other == line) {
         lines.push(line.to_owned());
@@ -190,13 +193,13 @@ fn printed(text: &str, action: &Action, whole: bool, lines: &mut Vec<String>) {
             && !line.starts_with("> ")
             && (failed || !is_aside(&line.to_lowercase()))
     };
-    let mut said: Vec<&str> = text.lines().map(str::trim).filter(says).collect();
+    let mut said: Vec<&str> = text.lines().map(bare).filter(says).collect();
     // Of a stack trace that nobody minded, its last line is what was printed.
     if let Some(trace) = said.iter().rposition(|line| line.starts_with(TRACE)) {
         let above = said.len() - 1;
         said.drain(trace..above);
     }
-    let short = whole && said.len() <= MOST && said.iter().map(|line| line.len()).sum::<usize>() <= SHORT;
+    let short = whole && said.len() <= FEW && said.iter().map(|line| line.len()).sum::<usize>() <= SHORT;
     if short {
         return push(&said.join(" | "), lines);
     }
@@ -211,10 +214,13 @@ fn printed(text: &str, action: &Action, whole: bool, lines: &mut Vec<String>) {
         let says = hits
             + usize::from(line.bytes().any(|byte| byte.is_ascii_digit()))
             + usize::from(is_telling(line));
+        // What went wrong says more than that a script came to its end.
+        let complains = ["error", "exception", "fail", "not found"].iter().any(|word| lower.contains(word))
+            && !says_all_is_well(line);
         let commits = line.starts_with('[')
             && line.contains("] ")
             && line.split(']').next().is_some_and(|head| head.contains(' '));
-        if is_aside(&lower) { 0 } else { says + 3 * usize::from(commits) }
+        if is_aside(&lower) { 0 } else { says + 2 * usize::from(complains) + 3 * usize::from(commits) }
     };
     let last = said.iter().rev().take(12).copied().collect::<Vec<_>>();
     // Of equals the newest.

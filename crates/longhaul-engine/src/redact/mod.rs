@@ -115,6 +115,22 @@ impl Redacted {
         Self(lines.join("\n"))
     }
 
+    /// The same with no more than one blank line in a row, and none around it.
+    #[must_use]
+    pub fn without_blank_runs(&self) -> Self {
+        let mut kept = String::with_capacity(self.0.len());
+        let mut blank = true;
+        for line in self.0.lines() {
+            let is_blank = line.trim().is_empty();
+            if !(is_blank && blank) {
+                kept.push_str(line);
+                kept.push('\n');
+            }
+            blank = is_blank;
+        }
+        Self(kept.trim().to_owned())
+    }
+
     /// The same without blanks around it.
     #[must_use]
     pub fn trimmed(&self) -> Self {
