@@ -91,7 +91,7 @@ pub(crate) fn weigh(text: &str) -> (f32, bool) {
         (Cue::Cause, 0.6),
         (Cue::Result, 0.4),
         (Cue::Open, 1.0),
-        (Cue::Hedge, -0.5),
+        (Cue::Hedge, -1.0),
     ];
     let cues = Cues::of(text);
     let mut weight = 0.0;
