@@ -51,7 +51,7 @@ fn said_elsewhere(kept: Redacted, passage: &[Redacted]) -> Redacted {
     let lines = passage.iter().filter(|line| !line.as_str().trim().is_empty()).count();
     match passage.iter().any(|line| line.as_str().len() >= SHORT) {
         false => passage.iter().fold(kept, |kept, line| kept.and(line).and_own("\n")),
-        true if lines == 1 => kept.and_own("[… a line that stands in another message]\n"),
-        true => kept.and_own("[… ").and_number(lines).and_own(" lines that stand in another message]\n"),
+        true if lines == 1 => kept.and_own("[… a line as in another message]\n"),
+        true => kept.and_own("[… ").and_number(lines).and_own(" lines as in another message]\n"),
     }
 }

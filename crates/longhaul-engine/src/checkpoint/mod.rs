@@ -13,8 +13,8 @@
 //!
 //! It may use `evidence`, `texts` and what is below them.
 
-mod candidates;
 mod fill;
+mod forms;
 mod later;
 mod names;
 mod net;
@@ -22,6 +22,7 @@ mod parse;
 mod pieces;
 mod render;
 mod rows;
+mod sketch;
 mod topic;
 mod write;
 

@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 
+use crate::redact::Redacted;
+use crate::texts::FileNote;
+
 /// The files that Relevant Files could list, by the last part of their paths; none where several share it.
 #[derive(Debug, Default)]
 pub(super) struct Names(HashMap<String, Option<String>>);
@@ -30,7 +33,12 @@ impl Names {
 
 /// The last two parts of a path: a file's name alone often says little.
 pub(super) fn short(path: &str) -> &str {
-    let start = path.match_indices('/').rev().nth(1).map_or(0, |(at, sign)| at + sign.len());
+    let start = path
+        .match_indices('/')
+        .rev()
+        .nth(1)
+        .filter(|(at, _)| *at > 0)
+        .map_or(0, |(at, sign)| at + sign.len());
     &path[start..]
 }
 
@@ -40,6 +48,12 @@ pub(super) fn common_folder<'p>(paths: &[&'p str]) -> &'p str {
     let is_common = |end: &usize| paths.iter().all(|path| path.starts_with(&first[..*end]));
     let ends = first.match_indices('/').map(|(at, sign)| at + sign.len());
     &first[..ends.take_while(is_common).last().unwrap_or(0)]
+}
+
+/// The path that an item of Relevant Files is about.
+pub(super) fn path_of(note: &Redacted) -> String {
+    let Ok(note) = note.as_str().parse::<FileNote>();
+    note.path().to_owned()
 }
 
 /// The last part of a path.

@@ -1,4 +1,4 @@
-//! Of a long list that a call gave back, the rows that other calls are about.
+//! Of a long list that a call gave back, first the rows that other calls are about.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ impl<'d> Named<'d> {
         Self(named)
     }
 
-    /// A field whose list has many rows, some of which are named elsewhere: those, and how many others there are.
+    /// A field whose list has many rows, some of which are named elsewhere: those first.
     pub(super) fn rows(&self, field: &str) -> Option<String> {
         let (name, list) = field.split_once('[')?;
         let rows: Vec<&str> = list.strip_suffix(']').unwrap_or(list).split("; ").collect();
@@ -43,9 +43,9 @@ impl<'d> Named<'d> {
             count.get(name).is_some_and(|count| count * 2 <= rows.len())
                 && self.0.get(name).is_some_and(|(_, in_others)| *in_others)
         };
-        let kept: Vec<&str> = rows.iter().filter(|row| names(row).any(tells)).copied().collect();
-        let others = rows.len() - kept.len();
-        (!kept.is_empty() && others > 0).then(|| format!("{name}[{}; and {others} others]", kept.join("; ")))
+        let (mut first, others): (Vec<&str>, Vec<&str>) = rows.iter().partition(|row| names(row).any(tells));
+        first.extend(others);
+        Some(format!("{name}[{}]", first.join("; ")))
     }
 }
 
@@ -59,11 +59,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_rows_those_stay_that_other_calls_name() {
+    fn of_many_rows_those_come_first_that_other_calls_name() {
         let named =
             Named(HashMap::from([("HAT157", (0, true)), ("HAT900", (1, false)), ("2024-05-24", (0, true))]));
         let field = "flights [HAT015 2024-05-24; HAT157 2024-05-24; HAT900 2024-05-24; HAT201 2024-05-24]";
-        assert_eq!(named.rows(field).as_deref(), Some("flights [HAT157 2024-05-24; and 3 others]"));
+        assert_eq!(
+            named.rows(field).as_deref(),
+            Some("flights [HAT157 2024-05-24; HAT015 2024-05-24; HAT900 2024-05-24; HAT201 2024-05-24]")
+        );
         assert_eq!(named.rows("flights [HAT015; HAT157]"), None);
         assert_eq!(named.rows("status open"), None);
     }

@@ -148,7 +148,7 @@ fn same_command(command: &str) -> String {
     let lines = command.lines().filter(|line| !line.trim_start().starts_with('#'));
     let uncommented = lines.collect::<Vec<_>>().join("\n");
     let mut command = uncommented.trim();
-    while command.starts_with("cd ") {
+    while command.starts_with("cd /") || command.starts_with("cd ~") {
         let behind =
             ["&&", ";", "\n"].iter().filter_map(|sign| Some((command.find(sign)?, sign.len()))).min();
         let Some((at, sign)) = behind else { break };

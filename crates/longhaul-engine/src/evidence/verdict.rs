@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::data;
 use crate::action::{Action, Outcome, Verb};
@@ -26,6 +27,8 @@ pub(crate) struct Verdict {
     pub(crate) lines: Vec<String>,
     /// Whether they are fields.
     pub(crate) is_data: bool,
+    /// What tells all that came back from anything else.
+    pub(crate) whole: u64,
 }
 
 impl Verdict {
@@ -37,6 +40,10 @@ impl Verdict {
         is_refused: bool,
     ) -> Self {
         let mut lines = Vec::new();
+        let whole = exchange
+            .results
+            .iter()
+            .fold(0, |mark, block| mark ^ xxh3_64_with_seed(block.raw().as_bytes(), mark));
         let failed = action.outcome == Outcome::Failed || is_refused;
         for block in exchange.results.iter().filter(|block| block.kind == BlockKind::Text) {
             let size = block.text.map_or(0, |text| text.at.len());
@@ -46,11 +53,11 @@ impl Verdict {
             } else {
                 block.ending(ENDING)
             };
-            let (text, whole) = match unwrapped(&text) {
-                Unwrapped::Words(words, whole) => (words, whole),
+            let (text, is_all) = match unwrapped(&text) {
+                Unwrapped::Words(words, is_all) => (words, is_all),
                 Unwrapped::Data(_) if failed => (text.clone(), true),
                 Unwrapped::Data(value) => {
-                    return Self { lines: data::fields(&value, arguments), is_data: true };
+                    return Self { lines: data::fields(&value, arguments), is_data: true, whole };
                 }
             };
             if failed {
@@ -59,11 +66,11 @@ impl Verdict {
             // What only looked at something says nothing by its last line.
             if lines.is_empty() && (failed || !action.looks) {
                 let ending = &text[text.ceil_char_boundary(text.len().saturating_sub(ENDING))..];
-                printed(ending, action, whole && ending.len() == text.len(), &mut lines);
+                printed(ending, action, is_all && ending.len() == text.len(), &mut lines);
             }
         }
         lines.truncate(MOST);
-        Self { lines, is_data: false }
+        Self { lines, is_data: false, whole }
     }
 
     /// All of it on one line.
@@ -204,7 +211,7 @@ fn printed(text: &str, action: &Action, whole: bool, lines: &mut Vec<String>) {
         return push(&said.join(" | "), lines);
     }
     if matches!(action.verb, Verb::Write | Verb::Edit) {
-        return said.iter().take(1).for_each(|line| push(line, lines));
+        return tally(text).or(said.first().copied()).into_iter().for_each(|line| push(line, lines));
     }
     let rate = |line: &&str| {
         let verdict =

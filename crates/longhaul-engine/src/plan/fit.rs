@@ -31,7 +31,7 @@ struct Shares {
     results: f64,
 }
 
-const SHARES: Shares = Shares { checkpoint: 0.24, least: 0.5, first: 0.2, answer: 0.25, results: 0.5 };
+const SHARES: Shares = Shares { checkpoint: 0.27, least: 0.5, first: 0.2, answer: 0.25, results: 0.5 };
 /// In a small room a handover may take its larger share up to this much: it is worth more than the third-newest result.
 const LEAST: Tokens = Tokens(1_200);
 /// Where pruning leaves no more than this share of the size asked for, nothing is folded; where it leaves more, digests of

@@ -1,0 +1,266 @@
+//! What could stand in a checkpoint, and what each is worth per token: sketched from the evidence first, so that only what could
+//! be bought is redacted and written.
+
+mod deeds;
+mod files;
+mod words;
+
+use super::net::File;
+use super::write::Draft;
+use super::{Completed, Quoted, Section};
+use crate::evidence::{Item, Read, TaskState};
+use crate::redact::Redacted;
+
+/// Something that could be said.
+pub(super) struct Sketch<'d> {
+    pub(super) what: What<'d>,
+    /// Where it stands in time: what came first stands first. What an earlier checkpoint said comes before all.
+    pub(super) at: (usize, usize),
+    /// Its number, once it has one.
+    pub(super) number: u32,
+    /// What a token of it is worth.
+    pub(super) rate: f64,
+}
+
+impl What<'_> {
+    /// Whether it is something that was done or concluded now.
+    pub(super) fn is_action(&self) -> bool {
+        match self {
+            Self::Heard(_)
+            | Self::Answer(..)
+            | Self::Notes(..)
+            | Self::Change(..)
+            | Self::Changes(_)
+            | Self::Refused(_)
+            | Self::Run(..)
+            | Self::Call(_) => true,
+            Self::Said(..)
+            | Self::Rule(_)
+            | Self::Question(_)
+            | Self::Tests(..)
+            | Self::File(..)
+            | Self::Task(_)
+            | Self::Carried(..)
+            | Self::CarriedEntry(_)
+            | Self::Quote(..) => false,
+        }
+    }
+}
+
+/// What a candidate is made from.
+pub(super) enum What<'d> {
+    /// A person's words, and what came of them.
+    Said(&'d Read, Stands),
+    /// A rule out of a long message.
+    Rule(String),
+    /// Words that may be a person's.
+    Heard(&'d Read),
+    /// The closing words to a request.
+    Answer(&'d Read, Option<&'d Read>),
+    /// Sentences of a reply in the middle of its work: those with these places.
+    Notes(&'d Read, Vec<usize>),
+    /// What a turn did to a file, with what changed it last.
+    Change(&'d Read, File, Size),
+    /// Changes of many files at once.
+    Changes(&'d Read),
+    /// An edit that was not applied.
+    Refused(&'d Read),
+    /// A command that was run, and how often it ended like this.
+    Run(&'d Read, usize),
+    /// Another tool's call, or several with the same answer.
+    Call(Vec<&'d Read>),
+    /// A question to the user with its answer.
+    Question(&'d Read),
+    /// The newest test run, and whether files were changed since.
+    Tests(&'d Read, bool),
+    /// What became of a file, and what an earlier checkpoint says of it.
+    File(File, Option<&'d Redacted>),
+    /// A task of the agent's list.
+    Task(&'d Item),
+    /// What an earlier checkpoint listed.
+    Carried(Section, &'d Redacted),
+    /// What an earlier checkpoint counted among the actions.
+    CarriedEntry(&'d Completed),
+    /// Lines that an earlier checkpoint quoted, or that are on the topic.
+    Quote(&'d Quoted, usize),
+}
+
+/// What came of what a person said, as far as anything shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stands {
+    Open,
+    /// The turn ended with an answer, and something else was said since.
+    Answered,
+    /// The work was handed in by a tool.
+    HandedIn,
+}
+
+/// How much of a change is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Size {
+    /// All that tells something.
+    Work,
+    /// A few lines, for it was made beside the work, or is gone.
+    Scratch,
+}
+
+/// What a token is worth, by what it says.
+struct Worth {
+    said: f64,
+    rule: f64,
+    small_talk: f64,
+    heard: f64,
+    answer: f64,
+    /// An answer that the next message says is not so.
+    denied: f64,
+    note: f64,
+    change: f64,
+    created: f64,
+    undone: f64,
+    refused: f64,
+    run_failed: f64,
+    run: f64,
+    run_before: f64,
+    call: f64,
+    question: f64,
+    tests: f64,
+    file: f64,
+    /// A file that was made beside the work.
+    file_made: f64,
+    file_read: f64,
+    task: f64,
+    carried: f64,
+    quoted: f64,
+}
+
+const WORTH: Worth = Worth {
+    said: 10.0,
+    rule: 14.0,
+    small_talk: 3.0,
+    heard: 1.5,
+    answer: 4.5,
+    denied: 1.0,
+    note: 0.85,
+    change: 3.0,
+    created: 1.8,
+    undone: 0.5,
+    refused: 1.6,
+    run_failed: 2.6,
+    run: 1.9,
+    run_before: 1.3,
+    call: 1.2,
+    question: 4.0,
+    tests: 5.0,
+    file: 3.0,
+    file_made: 1.0,
+    file_read: 0.35,
+    task: 8.0,
+    carried: 3.0,
+    quoted: 0.6,
+};
+
+/// Places of one block among the actions.
+const PLACES: usize = 64;
+
+pub(super) fn sketch<'d>(draft: &Draft<'d>) -> Vec<Sketch<'d>> {
+    let mut sketches = Sketches { draft, list: Vec::new(), units: units(draft) };
+    sketches.said();
+    sketches.told();
+    let files = sketches.changes();
+    sketches.deeds();
+    sketches.tests();
+    sketches.tasks();
+    sketches.files(files);
+    sketches.carried();
+    sketches.quotes();
+    sketches.list
+}
+
+fn units(draft: &Draft<'_>) -> usize {
+    let lists = [&draft.evidence.said, &draft.evidence.told, &draft.evidence.deeds];
+    lists.iter().filter_map(|list| list.last()).map(|last| last.unit + 1).max().unwrap_or(1)
+}
+
+struct Sketches<'s, 'd> {
+    draft: &'s Draft<'d>,
+    list: Vec<Sketch<'d>>,
+    units: usize,
+}
+
+impl<'d> Sketches<'_, 'd> {
+    fn add(&mut self, what: What<'d>, (unit, place): (usize, usize), rate: f64) {
+        let rate = rate * self.age(unit);
+        self.list.push(Sketch { what, at: (unit + 1, place), number: 0, rate });
+    }
+
+    /// What is newer is worth more, but never all: a session has a beginning, too.
+    fn age(&self, unit: usize) -> f64 {
+        0.45 + 0.55 * unit as f64 / self.units as f64
+    }
+
+    fn folded(&self, list: &'d [Read]) -> impl DoubleEndedIterator<Item = &'d Read> + use<'d> {
+        let folded = self.draft.folded;
+        list.iter().filter(move |read| folded(read.unit))
+    }
+
+    /// The agent's list of tasks as it stood last, if that is not in sight.
+    fn tasks(&mut self) {
+        let evidence = self.draft.evidence;
+        let lists = evidence.told.iter().chain(&evidence.deeds).filter(|read| !read.tasks().is_empty());
+        let Some(newest) = lists.max_by_key(|read| read.unit).filter(|read| (self.draft.folded)(read.unit))
+        else {
+            return;
+        };
+        for (place, task) in newest.tasks().iter().enumerate() {
+            let rate = if task.kind == TaskState::Done { WORTH.file } else { WORTH.task };
+            self.add(What::Task(task), (newest.unit, place), rate);
+        }
+    }
+
+    /// What the checkpoint before said, as far as nothing newer takes its place: older than all else, and worth less each time.
+    fn carried(&mut self) {
+        let Some(before) = self.draft.previous else { return };
+        let evidence = self.draft.evidence;
+        let has_tasks = self.list.iter().any(|sketch| matches!(sketch.what, What::Task(_)))
+            || evidence.told.iter().chain(&evidence.deeds).any(|read| !read.tasks().is_empty());
+        let has_tests = evidence.deeds.iter().filter_map(Read::did).any(|did| did.action.tests.is_some());
+        for section in Section::ALL {
+            let rate = match section {
+                Section::RemainingWork | Section::InProgress if has_tasks => continue,
+                Section::ActiveState if has_tests => continue,
+                Section::ActiveTask | Section::Goal | Section::Constraints => WORTH.said * 0.6,
+                Section::RelevantFiles => WORTH.file * 0.6,
+                _ => WORTH.carried,
+            };
+            let is_read =
+                |item: &&Redacted| section == Section::RelevantFiles && item.as_str().ends_with("— read");
+            for (place, item) in before.list(section).iter().enumerate().filter(|(_, item)| !is_read(item)) {
+                self.list.push(Sketch {
+                    what: What::Carried(section, item),
+                    at: (0, place),
+                    number: 0,
+                    rate,
+                });
+            }
+        }
+        for (place, completed) in before.completed().iter().enumerate() {
+            let rate = WORTH.carried * (0.35 + 0.25 * place as f64 / before.completed().len() as f64);
+            self.list.push(Sketch { what: What::CarriedEntry(completed), at: (0, place), number: 0, rate });
+        }
+    }
+
+    fn quotes(&mut self) {
+        let before = self.draft.previous.map_or(&[][..], |before| before.quoted());
+        for (source, quoted) in before.iter().chain(self.draft.quotes).enumerate() {
+            for line in 0..quoted.lines.len() {
+                let what = What::Quote(quoted, line);
+                self.list.push(Sketch {
+                    what,
+                    at: (source, line),
+                    number: 0,
+                    rate: WORTH.quoted * (1.0 + source as f64 / 100.0),
+                });
+            }
+        }
+    }
+}

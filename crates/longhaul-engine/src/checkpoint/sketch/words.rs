@@ -1,0 +1,123 @@
+//! What people said, and what the agent told.
+
+use std::collections::HashMap;
+
+use super::{Sketch, Sketches, Stands, WORTH, What};
+use crate::evidence::{Evidence, Read, Sense, asks, denies, weigh_said};
+
+/// A message of more bytes may be cut.
+const LONG_MESSAGE: usize = 160;
+
+/// Words of a person shorter than this, without a word that makes them a rule, are small talk.
+const SMALL_TALK: usize = 40;
+
+/// What was said again among so many newer sentences is said once, in its newest words.
+const RECENT: usize = 40;
+
+impl<'d> Sketches<'_, 'd> {
+    pub(super) fn said(&mut self) {
+        let all = &self.draft.evidence.said;
+        let last: HashMap<&str, usize> = all.iter().map(|said| (said.words(), said.unit)).collect();
+        for said in self.folded(all) {
+            let words = said.words();
+            let rate = match () {
+                // What is said again is said once.
+                () if words.is_empty() || last.get(words) != Some(&said.unit) => continue,
+                () if !said.by_user => WORTH.heard,
+                () if words.chars().count() < SMALL_TALK && weigh_said(words) < 2.0 => WORTH.small_talk,
+                () => WORTH.said,
+            };
+            let stands = match said.by_user {
+                true if self.is_handed_in(said.unit) => Stands::HandedIn,
+                true if self.is_answered(said.unit) => Stands::Answered,
+                _ => Stands::Open,
+            };
+            let handed_in = stands == Stands::HandedIn;
+            let rate = if handed_in { WORTH.small_talk } else { rate };
+            let what = if said.by_user { What::Said(said, stands) } else { What::Heard(said) };
+            let rules = if said.by_user && !handed_in { said.rules() } else { Vec::new() };
+            // A rule is as good as on the day it was given.
+            let holds =
+                |what, place| Sketch { what, at: (said.unit + 1, place), number: 0, rate: WORTH.rule };
+            if words.len() <= LONG_MESSAGE && !rules.is_empty() {
+                self.list.push(holds(what, said.block));
+                continue;
+            }
+            self.add(what, (said.unit, said.block), rate);
+            // Of a long message, the rules stand for themselves, so that they stay where it is cut.
+            self.list
+                .extend(rules.into_iter().enumerate().map(|(place, rule)| holds(What::Rule(rule), place)));
+        }
+    }
+
+    /// Whether the work that a message asked for was handed in, before anybody said something else.
+    pub(super) fn is_handed_in(&self, unit: usize) -> bool {
+        let evidence = self.draft.evidence;
+        let next = evidence.said.get(evidence.said.partition_point(|said| said.unit <= unit));
+        let Some(end) = next.map(|next| next.unit) else { return false };
+        let until = |list: &'d [Read]| {
+            let first = list.partition_point(|read| read.unit <= unit);
+            list[first..].iter().take_while(move |read| read.unit < end)
+        };
+        until(&evidence.deeds).any(|read| read.did().is_some_and(|did| did.finishes))
+            || until(&evidence.told).any(|read| read.told().is_some_and(|told| told.hands_in))
+    }
+
+    /// Whether the turn of a message ended with closing words before the next one.
+    pub(super) fn is_answered(&self, unit: usize) -> bool {
+        let Evidence { said, told, .. } = self.draft.evidence;
+        let next = said.get(said.partition_point(|said| said.unit <= unit)).map(|next| next.unit);
+        let closing = told[..told.partition_point(|told| next.is_none_or(|next| told.unit < next))].last();
+        next.is_some() && closing.is_some_and(|told| told.unit > unit && told.closes)
+    }
+
+    /// The last unit of the tasks that were handed in before somebody said something else: of these, what was changed and
+    /// answered is enough.
+    pub(super) fn handed_in(&self) -> usize {
+        let said = self.draft.evidence.said.iter().filter(|said| said.by_user);
+        let ended = said.clone().zip(said.skip(1)).filter(|(said, _)| self.is_handed_in(said.unit));
+        ended.last().map_or(0, |(_, next)| next.unit)
+    }
+
+    /// Closing words whole, of all else the sentences that tell; of two that say the same, the newer one.
+    pub(super) fn told(&mut self) {
+        let told = &self.draft.evidence.told;
+        let mut newer: Vec<&Sense> = Vec::new();
+        let handed_in = self.handed_in();
+        for read in self.folded(told).rev() {
+            let Some(said) = read.told() else { continue };
+            let people = &self.draft.evidence.said;
+            let next = people.partition_point(|said| said.unit < read.unit);
+            let request = next.checked_sub(1).map(|at| &people[at]);
+            let is_first =
+                request.is_some_and(|request| request.unit + 1 == read.unit && asks(request.words()));
+            if read.visible && (read.closes || is_first && !said.notes.is_empty()) && !said.text.is_empty() {
+                let denied = people.get(next).is_some_and(|said| denies(said.words()));
+                let rate = match denied {
+                    // What is being replied to is told like what people say.
+                    _ if self.draft.answer == Some(read.unit) => WORTH.said,
+                    true => WORTH.denied,
+                    false => WORTH.answer,
+                };
+                self.add(What::Answer(read, request), (read.unit, read.block), rate);
+                continue;
+            }
+            if read.unit < handed_in {
+                continue;
+            }
+            let mut places = Vec::new();
+            for (place, note) in said.notes.iter().enumerate().rev() {
+                let recent = newer.len().saturating_sub(RECENT);
+                if !note.claims_success && !newer[recent..].iter().any(|other| note.sense.is_in(other)) {
+                    newer.push(&note.sense);
+                    places.push(place);
+                }
+            }
+            places.sort_by(|a, b| said.notes[*b].weight.total_cmp(&said.notes[*a].weight));
+            if let Some(best) = places.first() {
+                let rate = WORTH.note * f64::from(said.notes[*best].weight.min(3.0));
+                self.add(What::Notes(read, places), (read.unit, read.block), rate);
+            }
+        }
+    }
+}
