@@ -33,7 +33,7 @@ pub(super) fn excerpt(text: &Redacted, most: usize, weigh: impl Fn(&str) -> f32)
         last.weight += 0.5;
     }
     if let Some(first) = blocks.first_mut().filter(|_| !pieces[0].leads) {
-        (first.weight, first.best) = (f32::MAX, 0);
+        (first.weight, first.best, first.opens) = (f32::MAX, 0, true);
     }
     blocks.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.best.cmp(&b.best)));
     let mut chosen: Vec<usize> = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn excerpt(text: &Redacted, most: usize, weigh: impl Fn(&str) -> f32)
         }
         // What it opens with leaves room for what weighs most.
         let first = pieces[block.best].range.len() + GAP.len();
-        let kept = if block.weight == f32::MAX { (most / 2).min(left.saturating_sub(first)) } else { 0 };
+        let kept = if block.opens { (most / 2).min(left.saturating_sub(first)) } else { 0 };
         left -= kept;
         block.take(&pieces, &mut chosen, &mut left);
         left += kept;
@@ -74,7 +74,8 @@ pub(super) fn excerpt(text: &Redacted, most: usize, weigh: impl Fn(&str) -> f32)
 fn opening(text: &Redacted, most: usize) -> Redacted {
     let end = text.as_str().floor_char_boundary(most);
     let words = text.as_str()[..end].rfind(char::is_whitespace).filter(|words| *words > most / 2);
-    text.parts(&[0..words.unwrap_or(end)], GAP, GAP).trimmed()
+    let range = 0..words.unwrap_or(end);
+    text.parts(std::slice::from_ref(&range), GAP, GAP).trimmed()
 }
 
 /// Pieces that stand together.
@@ -83,13 +84,15 @@ struct Block {
     /// The weightiest of them, and its weight.
     best: usize,
     weight: f32,
+    /// Whether the text opens with it.
+    opens: bool,
 }
 
 impl Block {
     fn of(range: Range<usize>, weights: &[f32]) -> Self {
         let start = range.start;
         let best = range.clone().fold(start, |best, at| if weights[at] > weights[best] { at } else { best });
-        Self { best, weight: weights[best], range }
+        Self { best, weight: weights[best], range, opens: false }
     }
 
     /// Takes what fits: what leads to it, and the weightiest piece with what stands beside that.

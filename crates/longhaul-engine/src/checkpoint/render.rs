@@ -43,7 +43,7 @@ impl Checkpoint {
         let items = self.list(section);
         let folder = if section == Section::RelevantFiles { folder(items) } else { "" };
         if !folder.is_empty() {
-            text.push_str(&format!("{BELOW}{folder}:\n"));
+            text.extend([BELOW, folder, ":\n"]);
         }
         for item in items {
             match item.as_str().strip_prefix(folder).filter(|_| !folder.is_empty()) {

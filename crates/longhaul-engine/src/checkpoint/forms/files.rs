@@ -71,10 +71,8 @@ impl Writer<'_, '_> {
         let first = |did: &Did| did.verdict.lines.first().cloned().unwrap_or_default();
         let tests = file.tested.and_then(|deed| self.draft.evidence.deeds.get(deed)?.did());
         if let Some(tests) = tests {
-            let words = match file.tested == Some(file.deed) {
-                true => "; tests then: ",
-                false => "; tests after an earlier edit: ",
-            };
+            let is_last = file.tested == Some(file.deed);
+            let words = if is_last { "; tests then: " } else { "; tests after an earlier edit: " };
             return Redacted::own(words).and(&self.line(&first(tests), OUTCOME[0]));
         }
         if did.action.outcome != Outcome::Failed {

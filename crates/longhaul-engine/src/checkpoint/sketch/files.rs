@@ -18,7 +18,7 @@ const MADE_ONCE: usize = 2;
 /// Files that were only read, of which so many are named.
 const MOST_READ: usize = 8;
 
-impl<'d> Sketches<'_, 'd> {
+impl Sketches<'_, '_> {
     /// What was done to files: told once for each file and turn, before each commit and each run that tells something new. Gives
     /// what became of all.
     pub(super) fn changes(&mut self) -> Files {
