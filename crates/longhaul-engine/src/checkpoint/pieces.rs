@@ -13,61 +13,82 @@ const GAP: &str = " […] ";
 /// What is left over is not worth another gap.
 const LEAST: usize = 60;
 
-/// At most about `most` characters of a text: its beginning, and of the rest what weighs most. What stands together stays together:
-/// whole blocks are taken, and of one that is too long the part around its weightiest piece.
-pub(super) fn excerpt(text: &Redacted, most: usize, weigh: impl Fn(&str) -> f32) -> Redacted {
-    let whole = text.as_str();
-    if whole.len() <= most {
-        return text.clone();
-    }
-    let pieces = pieces(whole);
-    if pieces.first().is_none_or(|first| first.range.len() > most) {
-        return opening(text, most);
-    }
-    let weights: Vec<f32> =
-        pieces.iter().map(|piece| piece.weight(&whole[piece.range.clone()], &weigh)).collect();
-    let mut blocks: Vec<Block> =
-        blocks(&pieces).into_iter().map(|range| Block::of(range, &weights)).collect();
-    // A text opens with what it is about, and its last words often say what follows from it.
-    if let Some(last) = blocks.last_mut() {
-        last.weight += 0.5;
-    }
-    if let Some(first) = blocks.first_mut().filter(|_| !pieces[0].leads) {
-        (first.weight, first.best, first.opens) = (f32::MAX, 0, true);
-    }
-    blocks.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.best.cmp(&b.best)));
-    let mut chosen: Vec<usize> = Vec::new();
-    let mut left = most;
-    for block in blocks.iter().filter(|block| block.weight > 0.0) {
-        if left < LEAST && !chosen.is_empty() {
-            break;
+/// A text that can be had shorter: its beginning, and of the rest what weighs most. What stands together stays together: whole
+/// blocks are taken, and of one that is too long the part around its weightiest piece.
+pub(super) struct Excerpts<'t> {
+    text: &'t Redacted,
+    pieces: Vec<Piece>,
+    /// The weightiest first.
+    blocks: Vec<Block>,
+}
+
+impl<'t> Excerpts<'t> {
+    pub(super) fn of(text: &'t Redacted, weigh: impl Fn(&str) -> f32) -> Self {
+        let whole = text.as_str();
+        let pieces = pieces(whole);
+        let weights: Vec<f32> =
+            pieces.iter().map(|piece| piece.weight(&whole[piece.range.clone()], &weigh)).collect();
+        let mut blocks: Vec<Block> =
+            blocks(&pieces).into_iter().map(|range| Block::of(range, &weights)).collect();
+        // A text opens with what it is about, and its last words often say what follows from it.
+        if let Some(last) = blocks.last_mut() {
+            last.weight += 0.5;
         }
-        // What it opens with leaves room for what weighs most.
-        let first = pieces[block.best].range.len() + GAP.len();
-        let kept = if block.opens { (most / 2).min(left.saturating_sub(first)) } else { 0 };
-        left -= kept;
-        block.take(&pieces, &mut chosen, &mut left);
-        left += kept;
-    }
-    if chosen.is_empty() {
-        return opening(text, most);
-    }
-    // What is left over goes to what was begun.
-    for block in &blocks {
-        block.go_on(&pieces, &mut chosen, &mut left);
-    }
-    chosen.sort_unstable();
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    for (index, at) in chosen.iter().enumerate() {
-        let range = pieces[*at].range.clone();
-        match ranges.last_mut().filter(|_| index > 0 && chosen[index - 1] + 1 == *at) {
-            Some(open) => open.end = range.end,
-            None => ranges.push(range),
+        if let Some(first) = blocks.first_mut().filter(|_| !pieces[0].leads) {
+            (first.weight, first.best, first.opens) = (f32::MAX, 0, true);
         }
+        blocks.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.best.cmp(&b.best)));
+        Self { text, pieces, blocks }
     }
-    let ends_early = chosen.last() != Some(&(pieces.len() - 1));
-    let begins_late = if chosen.first() == Some(&0) { "" } else { GAP };
-    Redacted::own(begins_late).and(&text.parts(&ranges, GAP, if ends_early { GAP } else { "" })).trimmed()
+
+    /// About so many characters of it at most.
+    pub(super) fn within(&self, most: usize) -> Redacted {
+        if self.text.as_str().len() <= most {
+            return self.text.clone();
+        }
+        let chosen = self.choose(most);
+        if chosen.is_empty() {
+            return opening(self.text, most);
+        }
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for (index, at) in chosen.iter().enumerate() {
+            let range = self.pieces[*at].range.clone();
+            match ranges.last_mut().filter(|_| index > 0 && chosen[index - 1] + 1 == *at) {
+                Some(open) => open.end = range.end,
+                None => ranges.push(range),
+            }
+        }
+        let ends = if chosen.last() == Some(&(self.pieces.len() - 1)) { "" } else { GAP };
+        let begins = if chosen.first() == Some(&0) { "" } else { GAP };
+        Redacted::own(begins).and(&self.text.parts(&ranges, GAP, ends)).trimmed()
+    }
+
+    /// Which pieces fit, in order; none where not even the first does.
+    fn choose(&self, most: usize) -> Vec<usize> {
+        let Self { pieces, blocks, .. } = self;
+        let mut chosen: Vec<usize> = Vec::new();
+        let mut left = most;
+        if pieces.first().is_none_or(|first| first.range.len() > most) {
+            return chosen;
+        }
+        for block in blocks.iter().filter(|block| block.weight > 0.0) {
+            if left < LEAST && !chosen.is_empty() {
+                break;
+            }
+            // What it opens with leaves room for what weighs most.
+            let first = pieces[block.best].range.len() + GAP.len();
+            let kept = if block.opens { (most / 2).min(left.saturating_sub(first)) } else { 0 };
+            left -= kept;
+            block.take(pieces, &mut chosen, &mut left);
+            left += kept;
+        }
+        // What is left over goes to what was begun.
+        for block in blocks {
+            block.go_on(pieces, &mut chosen, &mut left);
+        }
+        chosen.sort_unstable();
+        chosen
+    }
 }
 
 /// The first words of a text.
@@ -247,20 +268,21 @@ mod tests {
             "Fix the parser.\nIt is old.\n\nIt rains.\n\nNever touch the tests.\nThey are slow.\n\nBye.\n";
         let text = Redacted::from_store(text.repeat(3));
         let weigh = |piece: &str| if piece.contains("Never") { 3.0 } else { 1.0 };
-        let short = excerpt(&text, 110, weigh);
+        let short = Excerpts::of(&text, weigh).within(110);
         assert_eq!(
             short.as_str().replace('\n', "/"),
             "Fix the parser./It is old./ […] Never touch the tests./They are slow./ […]"
         );
-        assert_eq!(excerpt(&text, 1_000, weigh), text);
-        assert!(excerpt(&text, 8, weigh).as_str().starts_with("Fix the"));
+        assert_eq!(Excerpts::of(&text, weigh).within(1_000), text);
+        assert!(Excerpts::of(&text, weigh).within(8).as_str().starts_with("Fix the"));
     }
 
     #[test]
     fn what_stands_under_a_heading_brings_it() {
         let text = "All is well:\n- one\n- two\n\nStill open:\n- the port is never closed\n- the log\n";
         let text = Redacted::from_store(text.repeat(2));
-        let short = excerpt(&text, 70, |piece: &str| if piece.contains("never") { 3.0 } else { 0.1 });
+        let short =
+            Excerpts::of(&text, |piece: &str| if piece.contains("never") { 3.0 } else { 0.1 }).within(70);
         assert_eq!(short.as_str().replace('\n', "/"), "[…] Still open:/- the port is never closed/- the log");
     }
 }

@@ -1,7 +1,7 @@
 //! Forms of what was said and told.
 
 use super::{Piece, Writer};
-use crate::checkpoint::pieces::excerpt;
+use crate::checkpoint::pieces::Excerpts;
 use crate::checkpoint::sketch::Stands;
 use crate::evidence::{Read, Told, title, weigh, weigh_said};
 use crate::redact::Redacted;
@@ -26,8 +26,9 @@ impl Writer<'_, '_> {
         }
         let whole = self.redact(read.words());
         let words = self.later.new_in(&whole, read.unit);
+        let excerpts = Excerpts::of(&words, weigh_said);
         let form = |most: usize| {
-            let short = excerpt(&words, most, weigh_said).without_blank_runs();
+            let short = excerpts.within(most).without_blank_runs();
             let cut = short != whole.without_blank_runs();
             Piece::Item(short.and_handle(handle.as_deref().filter(|_| cut)))
         };
@@ -37,7 +38,8 @@ impl Writer<'_, '_> {
 
     pub(super) fn heard(&mut self, read: &Read) -> Vec<Piece> {
         let words = self.redact(read.words());
-        let entry = |most| Entry::new(Act::Message, &Redacted::own(""), &excerpt(&words, most, weigh_said));
+        let excerpts = Excerpts::of(&words, weigh_said);
+        let entry = |most| Entry::new(Act::Message, &Redacted::own(""), &excerpts.within(most));
         [160, 500].map(|most| Piece::Entry(None, entry(most).kept_as(self.handle(read)))).into()
     }
 
@@ -48,9 +50,9 @@ impl Writer<'_, '_> {
             Some(request) => Redacted::own("to “").and(&self.line(title(request.words()), 60)).and_own("”"),
             None => Redacted::own(""),
         };
-        let weigh = |piece: &str| 1.0 + weigh(piece).0;
+        let excerpts = Excerpts::of(&words, |piece: &str| 1.0 + weigh(piece).0);
         let form = |most: usize| {
-            let words = excerpt(&words, most, weigh).without_blank_lines();
+            let words = excerpts.within(most).without_blank_lines();
             let entry = Entry::new(Act::Answer, &target, &words);
             Piece::Entry(None, entry.kept_as(self.handle(read)))
         };
