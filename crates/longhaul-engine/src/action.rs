@@ -28,7 +28,7 @@ use crate::transcript::{Block, BlockKind, Exchange, Transcript, UnitKind};
 
 pub use crate::digest::{Outcome, TestCounts};
 pub use change::{Change, Side};
-pub(crate) use change::{changes, into_open_file, mark};
+pub(crate) use change::{into_open_file, mark};
 
 /// What an exchange did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,20 +172,21 @@ impl Action {
     /// Reads an exchange behind the reply that it belongs to.
     #[must_use]
     pub fn of(exchange: &Exchange<'_>, reply: &[Block<'_>]) -> Self {
-        Self::with(exchange, arguments(exchange, reply).as_deref())
+        Self::with(exchange, arguments(exchange, reply).as_deref()).0
     }
 
-    /// Reads an exchange with these arguments.
-    pub(crate) fn with(exchange: &Exchange<'_>, arguments: Option<&str>) -> Self {
+    /// Reads an exchange with these arguments, and what it does to the lines of files.
+    pub(crate) fn with(exchange: &Exchange<'_>, arguments: Option<&str>) -> (Self, Vec<Change>) {
         let call = Call::of(Some(&*exchange.tool).filter(|tool| !tool.is_empty()), arguments);
         let ended = ended(exchange, &call);
-        let Files { touched: files, shows, lines, looks, tries } =
+        let Files { touched: files, shows, lines, looks, tries, changes } =
             files(&call, arguments.unwrap_or_default());
+        let changes = change::changes(&call, arguments.unwrap_or_default(), changes);
         let asked = target(&call);
         let key = asked.as_deref().filter(|asked| !is_cut(asked)).map(key);
         let target =
             asked.map(|target| on_one_line(&target, TARGET_WIDTH)).filter(|target| !target.is_empty());
-        Self {
+        let action = Self {
             tool: exchange.tool.clone().into_owned(),
             verb: verb(&call),
             key,
@@ -198,7 +199,8 @@ impl Action {
             outcome: ended.outcome,
             exit: ended.exit,
             tests: ended.tests,
-        }
+        };
+        (action, changes)
     }
 }
 
@@ -251,6 +253,8 @@ struct Files {
     lines: Option<(usize, usize)>,
     looks: bool,
     tries: Option<String>,
+    /// What a script does to their lines.
+    changes: Vec<Change>,
 }
 
 fn files(call: &Call, arguments: &str) -> Files {
@@ -269,6 +273,7 @@ fn files(call: &Call, arguments: &str) -> Files {
                 lines: lines.flatten(),
                 looks: script.looks,
                 tries: Some(script.tries),
+                changes: script.changes,
             }
         }
         Some(Family::Read) => {
@@ -277,7 +282,7 @@ fn files(call: &Call, arguments: &str) -> Files {
                 [one] => Some(one.path.clone()),
                 _ => None,
             };
-            Files { touched: files, shows, lines: call.lines(), looks: true, tries: None }
+            Files { touched: files, shows, lines: call.lines(), looks: true, ..Files::default() }
         }
         Some(Family::Search | Family::List | Family::WebSearch | Family::Todo | Family::Memory) => {
             Files { looks: true, ..Files::default() }

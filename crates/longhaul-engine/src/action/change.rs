@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Touched, patch, shell};
+use super::{Touched, patch};
 use crate::tools::{Call, Family};
 
 /// Lines kept of each side: the telling ones.
@@ -13,8 +13,10 @@ const MOST_OUT: usize = 4;
 const MOST_IN: usize = 8;
 /// A line longer than this is data.
 const WIDTH: usize = 600;
-/// More lines than this are not compared one by one.
+/// More lines than this are not compared one by one, looked at for what tells most, or known again.
 const COMPARED: usize = 20_000;
+const RATED: usize = 400;
+const MARKED: usize = 400;
 
 /// What a call did to one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,7 +44,7 @@ pub struct Side {
     pub lines: usize,
     /// Some of them, each with its place, those that tell most first.
     pub telling: Vec<(usize, String)>,
-    /// What tells each of them from others, so that what goes out later is known again.
+    /// What tells each of them from others, so that what goes out later is known again; none of a file that is written whole.
     pub(crate) marks: Vec<u32>,
 }
 
@@ -52,8 +54,16 @@ pub(crate) fn mark(line: &str) -> u32 {
 }
 
 impl Side {
+    /// A side of an edit.
     fn of(lines: &[&str], most: usize) -> Self {
-        let mut rated: Vec<(usize, f32)> = lines.iter().map(|line| tells(line)).enumerate().collect();
+        let marks = lines.iter().take(MARKED).map(|line| mark(line)).collect();
+        Self { marks, ..Self::telling(lines, most) }
+    }
+
+    /// What tells most of many lines.
+    fn telling(lines: &[&str], most: usize) -> Self {
+        let mut rated: Vec<(usize, f32)> =
+            lines.iter().take(RATED).map(|line| tells(line)).enumerate().collect();
         rated.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         // Beside lines that tell something, others are noise.
         let least = rated.first().map_or(0.0, |(_, best)| best / 4.0);
@@ -61,8 +71,7 @@ impl Side {
         rated.retain(|(at, rate)| *rate > least && seen.insert(lines[*at].trim()));
         rated.truncate(most);
         let telling = rated.iter().map(|(at, _)| (*at, lines[*at].trim().to_owned())).collect();
-        let marks = lines.iter().take(COMPARED).map(|line| mark(line)).collect();
-        Self { lines: lines.len(), telling, marks }
+        Self { lines: lines.len(), telling, marks: Vec::new() }
     }
 }
 
@@ -111,7 +120,7 @@ impl Change {
     /// A file that is written from its beginning.
     pub(super) fn created(path: String, content: &str) -> Self {
         let lines: Vec<&str> = content.lines().collect();
-        let (how, into) = (Some(Touched::Created), Side::of(&lines, MOST_IN));
+        let (how, into) = (Some(Touched::Created), Side::telling(&lines, MOST_IN));
         Self { path, how, into, writes: written_by(content), ..Self::default() }
     }
 
@@ -205,10 +214,10 @@ const WHOLE: [&str; 6] = ["content", "file_text", "contents", "text", "code", "b
 const PATCH: [&str; 6] = ["patch", "diff", "input", "patch_text", "changes", "command"];
 const LISTS: [&str; 4] = ["edits", "replacements", "changes", "diffs"];
 
-/// What a call does to files, one change for each; what changes nothing is none.
-pub(crate) fn changes(call: &Call, arguments: &str) -> Vec<Change> {
+/// What a call does to files, one change for each; what changes nothing is none. `by_script` is what its command does.
+pub(crate) fn changes(call: &Call, arguments: &str, by_script: Vec<Change>) -> Vec<Change> {
     let mut by_path: Vec<Change> = Vec::new();
-    for change in every_change(call, arguments) {
+    for change in every_change(call, arguments, by_script) {
         let is_edit = |change: &Change| change.how.is_none();
         match by_path.iter_mut().find(|other| other.path == change.path && is_edit(other) && is_edit(&change))
         {
@@ -219,10 +228,10 @@ pub(crate) fn changes(call: &Call, arguments: &str) -> Vec<Change> {
     by_path
 }
 
-fn every_change(call: &Call, arguments: &str) -> Vec<Change> {
+fn every_change(call: &Call, arguments: &str, by_script: Vec<Change>) -> Vec<Change> {
     let path = || call.paths().into_iter().next().unwrap_or_default();
     match call.family {
-        Some(Family::Run) => call.command().map(|command| shell::read(&command).changes).unwrap_or_default(),
+        Some(Family::Run) => by_script,
         Some(Family::Code) => by_program(&call.command().unwrap_or_default()),
         Some(Family::Write) => {
             vec![Change::created(path(), &call.argument(&WHOLE).unwrap_or_default())]
@@ -329,7 +338,8 @@ mod tests {
             let lines = |side: &Side| side.telling.iter().map(|(_, line)| line.clone()).collect::<Vec<_>>();
             format!("{} {how} -{:?} +{:?}", change.path, lines(&change.out), lines(&change.into))
         };
-        changes(&call, arguments).into_iter().map(of).collect()
+        let by_script = call.command().map(|command| crate::action::shell::read(&command).changes);
+        changes(&call, arguments, by_script.unwrap_or_default()).into_iter().map(of).collect()
     }
 
     #[test]

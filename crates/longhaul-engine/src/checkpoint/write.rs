@@ -56,7 +56,7 @@ const ON_TOPIC: f64 = 0.66;
 const PEOPLE: f64 = 0.4;
 
 /// A candidate is worth writing only if so many tokens of the budget are there for each.
-const LEAST: u64 = 8;
+const LEAST: u64 = 14;
 
 /// Writes the checkpoint of what is folded: never over the budget, but never less than its marker.
 pub(crate) fn write(draft: &Draft<'_>, redactor: &mut Redactor) -> Written {

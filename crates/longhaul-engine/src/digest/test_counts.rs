@@ -43,6 +43,10 @@ impl TestCounts {
 
 /// Runners that say it all on one line.
 fn of_line(line: &str) -> Option<TestCounts> {
+    // Most lines have no number, and none of the words that go with one.
+    if !line.bytes().any(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let line = line.trim().trim_matches('=').trim();
     if let Some(run) = after(line, "Tests run: ") {
         let failed = after(line, "Failures: ")? + after(line, "Errors: ").unwrap_or(0);

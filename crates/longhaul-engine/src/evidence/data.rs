@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::words::TABLE;
 
 /// More of a field than this is not kept; less of it is shown.
-const WIDTH: usize = 4_000;
+const WIDTH: usize = 2_000;
 /// Fields that are kept.
 const MOST: usize = 24;
 

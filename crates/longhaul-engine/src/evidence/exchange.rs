@@ -40,14 +40,13 @@ pub(crate) struct Did {
 
 impl Did {
     pub(super) fn of(exchange: &Exchange<'_>, arguments: Option<&str>) -> Self {
-        let action = Action::with(exchange, arguments);
+        let (action, mut changes) = Action::with(exchange, arguments);
         let call = Call::of(Some(&*exchange.tool).filter(|tool| !tool.is_empty()), arguments);
         let result = exchange.results.iter().find(|block| block.kind == BlockKind::Text);
         let opening = result.map(|block| block.opening(OPENING)).unwrap_or_default();
         let ending = result.map(|block| block.ending(OPENING)).unwrap_or_default();
         let command = call.command().filter(|_| action.verb == Verb::Run);
         let asked = command.clone().or_else(|| action.target.clone()).unwrap_or_default();
-        let mut changes = action::changes(&call, arguments.unwrap_or_default());
         let into_open_file = command.as_deref().and_then(|command| action::into_open_file(command, &opening));
         let is_edit = into_open_file.is_some() || matches!(action.verb, Verb::Edit | Verb::Write);
         changes.extend(into_open_file);
