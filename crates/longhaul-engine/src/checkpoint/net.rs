@@ -1,6 +1,6 @@
 //! What became of each file over all that was done to it: the net effect, not the history.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::names::last_part;
 use crate::action::{Change, Side, Touched, mark};
@@ -9,6 +9,8 @@ use crate::action::{Change, Side, Touched, mark};
 const MOST: usize = 24;
 /// Names under which a file may be known: more of the same name are not compared.
 const NAMESAKES: usize = 8;
+/// Scripts whose runs are followed.
+const SCRIPTS: usize = 64;
 
 /// A file, and what became of it.
 #[derive(Debug, Default)]
@@ -143,8 +145,10 @@ impl File {
 pub(super) struct Files {
     list: Vec<File>,
     by_name: HashMap<String, Vec<usize>>,
-    /// Scripts by name, each with a file that it writes when it is run.
-    scripts: Vec<(String, String)>,
+    /// The folders that files are in.
+    folders: HashSet<String>,
+    /// The newest scripts by name, each with a file that it writes when it is run.
+    scripts: VecDeque<(String, String)>,
 }
 
 /// Whether a path is in a folder; all are in the one where the work is done.
@@ -164,7 +168,8 @@ impl Files {
         if matches!(change.how, Some(Touched::Deleted | Touched::Restored)) {
             let folder = change.path.trim_end_matches('/');
             let below = |file: &&mut File| is_below(&file.path, folder) && file.path != change.path;
-            for file in self.list.iter_mut().filter(below) {
+            let is_folder = folder == "." || self.folders.contains(folder);
+            for file in self.list.iter_mut().filter(|_| is_folder).filter(below) {
                 (file.deed, file.place) = (deed, place);
                 file.change(change, true);
             }
@@ -177,7 +182,10 @@ impl Files {
         (file.deed, file.place) = (deed, place);
         file.change(change, known);
         for path in &change.writes {
-            self.scripts.push((last_part(&change.path).to_owned(), path.clone()));
+            self.scripts.push_back((last_part(&change.path).to_owned(), path.clone()));
+            if self.scripts.len() > SCRIPTS {
+                self.scripts.pop_front();
+            }
         }
     }
 
@@ -222,6 +230,7 @@ impl Files {
         self.find(path).unwrap_or_else(|| {
             let path = path.trim_start_matches("./");
             self.by_name.entry(last_part(path).to_owned()).or_default().push(self.list.len());
+            self.folders.extend(path.match_indices('/').map(|(at, _)| path[..at].to_owned()));
             self.list.push(File { path: path.to_owned(), ..File::default() });
             self.list.len() - 1
         })

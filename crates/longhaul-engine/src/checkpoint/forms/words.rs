@@ -30,7 +30,8 @@ impl Writer<'_, '_> {
         let form = |most: usize| {
             let short = excerpts.within(most).without_blank_runs();
             let cut = short != whole.without_blank_runs();
-            Piece::Item(short.and_handle(handle.as_deref().filter(|_| cut)))
+            let state = Redacted::own(if stands == Stands::Answered { "(answered) " } else { "" });
+            Piece::Item(state.and(&short).and_handle(handle.as_deref().filter(|_| cut)))
         };
         let longest = if stands == Stands::Open { usize::MAX } else { SAID_BEFORE };
         SAID.into_iter().filter(|most| *most <= longest).map(form).collect()
@@ -45,7 +46,7 @@ impl Writer<'_, '_> {
 
     pub(super) fn answer(&mut self, read: &Read, request: Option<&Read>) -> Vec<Piece> {
         let words = read.did().map_or_else(|| read.words().to_owned(), |did| did.verdict.lines.join("\n"));
-        let words = self.redact(&words);
+        let words = self.redact(&words).with("**", "");
         let target = match request {
             Some(request) => Redacted::own("to “").and(&self.line(title(request.words()), 60)).and_own("”"),
             None => Redacted::own(""),

@@ -27,23 +27,28 @@ impl<'d> Sketches<'_, 'd> {
                 () if words.chars().count() < SMALL_TALK && weigh_said(words) < 2.0 => WORTH.small_talk,
                 () => WORTH.said,
             };
+            let rules = if said.by_user { said.rules() } else { Vec::new() };
+            let is_rule = words.len() <= LONG_MESSAGE && !rules.is_empty();
             let stands = match said.by_user {
                 true if self.is_handed_in(said.unit) => Stands::HandedIn,
-                true if self.is_answered(said.unit) => Stands::Answered,
+                // What is meant to hold has no end.
+                true if !is_rule && self.is_answered(said.unit) => Stands::Answered,
                 _ => Stands::Open,
             };
             let handed_in = stands == Stands::HandedIn;
             let rate = if handed_in { WORTH.small_talk } else { rate };
             let what = if said.by_user { What::Said(said, stands) } else { What::Heard(said) };
-            let rules = if said.by_user && !handed_in { said.rules() } else { Vec::new() };
             // A rule is as good as on the day it was given.
             let holds =
                 |what, place| Sketch { what, at: (said.unit + 1, place), number: 0, rate: WORTH.rule };
-            if words.len() <= LONG_MESSAGE && !rules.is_empty() {
+            if is_rule && !handed_in {
                 self.list.push(holds(what, said.block));
                 continue;
             }
             self.add(what, (said.unit, said.block), rate);
+            if handed_in {
+                continue;
+            }
             // Of a long message, the rules stand for themselves, so that they stay where it is cut.
             self.list
                 .extend(rules.into_iter().enumerate().map(|(place, rule)| holds(What::Rule(rule), place)));
