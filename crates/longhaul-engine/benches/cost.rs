@@ -10,6 +10,7 @@ use longhaul_engine::cache::{Carrier, Rules};
 use longhaul_engine::cost::{self, Course, Marks, Replay, Session};
 use longhaul_engine::known::Known;
 use longhaul_engine::policy::{CacheStrategy, CacheTtl, Config};
+use longhaul_engine::prices;
 use longhaul_engine::{models, wire};
 
 mod bodies;
@@ -22,7 +23,7 @@ const COURSES: [Course; 5] =
 fn main() {
     let body = bodies::chat(4);
     let model = models::find(MODEL);
-    let Some(prices) = cost::find(MODEL) else { return };
+    let Some(prices) = prices::find(MODEL) else { return };
     let mut config = Config::default();
     config.models.entry(MODEL.to_owned()).or_default().context_length = Some(100_000);
     let start = Instant::now();

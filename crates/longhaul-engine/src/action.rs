@@ -8,6 +8,7 @@
 //! A long result is only looked at where it opens and where it ends.
 
 mod change;
+mod edits;
 mod patch;
 mod shell;
 pub(crate) mod spoken;
@@ -22,7 +23,7 @@ use serde_json::Value;
 
 use crate::clip::on_one_line;
 use crate::digest::{self, Ended};
-use crate::passes::is_cut;
+use crate::texts::is_cut;
 use crate::tools::{Call, Family};
 use crate::transcript::{Block, BlockKind, Exchange, Transcript, UnitKind};
 
@@ -181,7 +182,7 @@ impl Action {
         let ended = ended(exchange, &call);
         let Files { touched: files, shows, lines, looks, tries, changes } =
             files(&call, arguments.unwrap_or_default());
-        let changes = change::changes(&call, arguments.unwrap_or_default(), changes);
+        let changes = edits::changes(&call, arguments.unwrap_or_default(), changes);
         let asked = target(&call);
         let key = asked.as_deref().filter(|asked| !is_cut(asked)).map(key);
         let target =

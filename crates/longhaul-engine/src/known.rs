@@ -3,6 +3,7 @@
 //! Each kind of fact is a field of [`Known`] with its own map, so that a new kind is a new field. Memory is bounded: a
 //! map keeps two generations, and what nobody asked for during a whole one is forgotten.
 
+use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::num::NonZeroUsize;
@@ -10,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 
-use crate::evidence::{Reader, Reading};
 use crate::parallel;
 use crate::tokens::{Counter, Tokens, Vocabulary};
 
@@ -84,31 +84,37 @@ struct Nothing;
 #[derive(Debug, Clone)]
 pub struct Known {
     counts: Generations<(ContentKey, Vocabulary), Tokens>,
-    readings: Generations<(ContentKey, Reader), Arc<Reading>>,
+    memories: Generations<(ContentKey, u8), Memory>,
     clean: Clean,
     threads: NonZeroUsize,
 }
 
 impl Known {
-    /// Room for so many facts of each kind in a generation. A count takes about 60 bytes, a reading as much room as counts
+    /// Room for so many facts of each kind in a generation. A count takes about 60 bytes, a memory as much room as counts
     /// of its size would, and there are at most two generations; a body with more blocks than this is read again each time.
     #[must_use]
     pub fn with_room(facts: usize) -> Self {
         Self {
             counts: Generations::with_room(facts),
-            readings: Generations::with_room(facts),
+            memories: Generations::with_room(facts),
             clean: Clean::with_room(facts),
             threads: NonZeroUsize::MIN,
         }
     }
 
-    /// What a block or an exchange says, read now only if it was not before.
-    pub(crate) fn reading(
+    /// What somebody made of a content, made now only if it was not before; `form` tells apart what is made of the same content.
+    pub(crate) fn remember<T: Remembered>(
         &mut self,
-        key: (ContentKey, Reader),
-        read: impl FnOnce() -> Reading,
-    ) -> Arc<Reading> {
-        self.readings.value(key, || Arc::new(read()))
+        key: ContentKey,
+        form: u8,
+        make: impl FnOnce() -> T,
+    ) -> Arc<T> {
+        let known = self.memories.get((key, form)).and_then(|memory| memory.value.downcast().ok());
+        known.unwrap_or_else(|| {
+            let value = Arc::new(make());
+            self.memories.keep((key, form), Memory { size: value.size(), value: value.clone() });
+            value
+        })
     }
 
     /// Which texts hold no secrets.
@@ -116,15 +122,15 @@ impl Known {
         self.clean.shared()
     }
 
-    /// Takes out what blocks say, so that it can be looked up while something else is counted. It is to be put back.
-    pub(crate) fn take_readings(&mut self) -> Self {
-        let readings = std::mem::replace(&mut self.readings, Generations::with_room(1));
-        Self { readings, ..Self::with_room(1) }
+    /// Takes out what is remembered, so that it can be looked up while something else is counted. It is to be put back.
+    pub(crate) fn take_memories(&mut self) -> Self {
+        let memories = std::mem::replace(&mut self.memories, Generations::with_room(1));
+        Self { memories, ..Self::with_room(1) }
     }
 
     /// Puts back what was taken out.
-    pub(crate) fn put_readings(&mut self, taken: Self) {
-        self.readings = taken.readings;
+    pub(crate) fn put_memories(&mut self, taken: Self) {
+        self.memories = taken.memories;
     }
 
     /// Computes what is not known on so many threads, instead of one. What comes out is the same.
@@ -179,14 +185,14 @@ impl Known {
     /// itself whenever a generation is full.
     pub fn turn(&mut self) {
         self.counts.turn();
-        self.readings.turn();
+        self.memories.turn();
         self.clean.texts().turn();
     }
 
     /// How many facts are held.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.counts.len() + self.readings.len() + self.clean.texts().len()
+        self.counts.len() + self.memories.len() + self.clean.texts().len()
     }
 
     /// Whether nothing is held.
@@ -196,7 +202,7 @@ impl Known {
     }
 }
 
-/// Room for the blocks of a few very long sessions: at most some 16 MB of counts and as much of readings.
+/// Room for the blocks of a few very long sessions: at most some 16 MB of counts and as much of memories.
 impl Default for Known {
     fn default() -> Self {
         Self::with_room(128 * 1024)
@@ -256,9 +262,21 @@ impl TakesRoom for Nothing {
     }
 }
 
-impl TakesRoom for Arc<Reading> {
+/// What can be remembered: it knows how many bytes it takes.
+pub(crate) trait Remembered: Send + Sync + 'static {
+    fn size(&self) -> usize;
+}
+
+/// A value of whatever type, with the bytes that it takes.
+#[derive(Debug, Clone)]
+struct Memory {
+    size: usize,
+    value: Arc<dyn Any + Send + Sync>,
+}
+
+impl TakesRoom for Memory {
     fn room(&self) -> usize {
-        1 + self.size() / 64
+        1 + self.size / 64
     }
 }
 

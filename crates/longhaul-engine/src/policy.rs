@@ -8,20 +8,19 @@ use std::time::Duration;
 use serde_json::Value;
 
 mod check;
-pub mod config;
 mod reasons;
 #[cfg(test)]
 mod tests;
 
+pub use crate::config::{self, CacheStrategy, CacheTtl, Config, Redaction, RedactionRule};
 pub use check::{Invalid, Warning};
-pub use config::{CacheStrategy, CacheTtl, Config, Redaction, RedactionRule};
 pub use reasons::Derived;
 
 use check::{in_range, invalid};
 use reasons::Reasons;
 
-use crate::cost::{self, Prices};
 use crate::models::{self, Caching, Model};
+use crate::prices::{self, Prices};
 
 /// The smallest window that anything sensible can be done with.
 pub const SMALLEST_WINDOW: usize = 4_000;
@@ -192,7 +191,7 @@ impl Policy {
             system_note: compression.system_note,
             sacred,
             caching,
-            prices: cost::stated(config, &model.name),
+            prices: prices::stated(config, &model.name),
             reasons,
             model,
         };

@@ -15,9 +15,9 @@ mod support;
 use std::time::Duration;
 
 use longhaul_engine::cache::{self, By, Cache, Chain, Ends, Mark, Request, Rules, Traffic, Weights};
-use longhaul_engine::cost::Usage;
 use longhaul_engine::known::Known;
 use longhaul_engine::models::{self, Model};
+use longhaul_engine::prices::Usage;
 use longhaul_engine::wire::{self, Lifetime, Part};
 use longhaul_engine::{Dialect, Tokens};
 use serde_json::{Value, json};

@@ -21,6 +21,7 @@ use longhaul_engine::cost::{self, Course, Marks, Replay, Sent, Session};
 use longhaul_engine::known::Known;
 use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
 use longhaul_engine::policy::{CacheTtl, Config, Policy};
+use longhaul_engine::prices;
 use longhaul_engine::texts::CHECKPOINT_OPENING;
 use longhaul_engine::wire::{self, Lifetime, Part};
 use longhaul_engine::{Dialect, Tokens, Transcript, models};
@@ -34,7 +35,7 @@ fn input_costs<'b>(
     transcript: &'b Transcript<'b>,
     pauses: impl Fn(&[Sent]) -> Vec<Duration>,
 ) -> (usize, [f64; 3]) {
-    let (model, price) = (models::find(MODEL), cost::find(MODEL).unwrap().price);
+    let (model, price) = (models::find(MODEL), prices::find(MODEL).unwrap().price);
     let known = &mut Known::default();
     let session = Session::of(transcript, &model, known);
     let requests = session.requests();

@@ -21,6 +21,7 @@ use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::{self, Keep, Plan, Trigger, Wish};
 use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
 use longhaul_engine::policy::{CacheTtl, Config, Policy};
+use longhaul_engine::prices;
 use longhaul_engine::{Dialect, Tokens, Transcript, models, wire};
 use support::corpus;
 
@@ -83,7 +84,7 @@ fn replay(name: &str, body: &str, strategy: CacheStrategy, seed: u64) -> Option<
         requests: &requests,
         pauses: &cost::pauses(&requests, seed),
         rules: Rules::of(&model),
-        price: &cost::find(name_of_model).unwrap().price,
+        price: &prices::find(name_of_model).unwrap().price,
         marks: Some(Marks { strategy, ttl: CacheTtl::FiveMinutes, carrier: Carrier::Message }),
     };
     let runs = courses().map(|course| {
@@ -195,7 +196,7 @@ fn a_replay_sends_what_a_ledger_would_send() {
             requests: &requests,
             pauses: &[],
             rules: Rules::of(&model),
-            price: &cost::find(name_of_model).unwrap().price,
+            price: &prices::find(name_of_model).unwrap().price,
             marks: None,
         };
         let turns = replay.run(course, &policy, &mut Known::default()).unwrap();

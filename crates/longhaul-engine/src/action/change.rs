@@ -2,11 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Touched, patch};
-use crate::tools::{Call, Family};
+use super::Touched;
 
 /// Lines kept of each side: the telling ones.
 const MOST_OUT: usize = 4;
@@ -131,7 +129,7 @@ impl Change {
     }
 
     /// With another edit of the same file.
-    fn and(&mut self, other: Self) {
+    pub(super) fn and(&mut self, other: Self) {
         for (side, more, most) in
             [(&mut self.out, other.out, MOST_OUT), (&mut self.into, other.into, MOST_IN)]
         {
@@ -206,103 +204,10 @@ fn differing<'a>(old: &[&'a str], new: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str
     (out, came)
 }
 
-/// How agents call the two sides of an edit, a whole text, a patch, and a list of edits.
-const OLD: [&str; 8] = ["old_string", "old_str", "oldText", "old_text", "old", "search", "find", "original"];
-const NEW: [&str; 8] =
-    ["new_string", "new_str", "newText", "new_text", "new", "replace", "replacement", "updated"];
-const WHOLE: [&str; 6] = ["content", "file_text", "contents", "text", "code", "body"];
-const PATCH: [&str; 6] = ["patch", "diff", "input", "patch_text", "changes", "command"];
-const LISTS: [&str; 4] = ["edits", "replacements", "changes", "diffs"];
-
-/// What a call does to files, one change for each; what changes nothing is none. `by_script` is what its command does.
-pub(crate) fn changes(call: &Call, arguments: &str, by_script: Vec<Change>) -> Vec<Change> {
-    let mut by_path: Vec<Change> = Vec::new();
-    for change in every_change(call, arguments, by_script) {
-        let is_edit = |change: &Change| change.how.is_none();
-        match by_path.iter_mut().find(|other| other.path == change.path && is_edit(other) && is_edit(&change))
-        {
-            Some(other) => other.and(change),
-            None => by_path.push(change),
-        }
-    }
-    by_path
-}
-
-fn every_change(call: &Call, arguments: &str, by_script: Vec<Change>) -> Vec<Change> {
-    let path = || call.paths().into_iter().next().unwrap_or_default();
-    match call.family {
-        Some(Family::Run) => by_script,
-        Some(Family::Code) => by_program(&call.command().unwrap_or_default()),
-        Some(Family::Write) => {
-            vec![Change::created(path(), &call.argument(&WHOLE).unwrap_or_default())]
-        }
-        Some(Family::Edit) => {
-            let mut changes = edits(&path(), &call.arguments);
-            if changes.is_empty() {
-                let text = PATCH.iter().find_map(|name| call.arguments.get(*name)?.as_str());
-                let text = text.unwrap_or(arguments);
-                changes = blocks(&path(), text);
-                changes.extend(patch::changes(text));
-            }
-            changes
-        }
-        None if call.deletes() => vec![Change::whole(path(), Touched::Deleted)],
-        _ => Vec::new(),
-    }
-}
-
 /// What a program that is run at once does to files.
 pub(super) fn by_program(program: &str) -> Vec<Change> {
     let lines: Vec<&str> = program.lines().collect();
     written_by(program).into_iter().map(|path| Change::edited(path, &[], &lines)).collect()
-}
-
-/// The edits that an object names by its fields, or by a list of such objects.
-fn edits(path: &str, arguments: &Map<String, Value>) -> Vec<Change> {
-    let text = |names: &[&str]| names.iter().find_map(|name| arguments.get(*name)?.as_str());
-    if let Some(Value::Object(by_path)) = arguments.get("changes") {
-        return by_path.iter().filter_map(|(path, change)| of_path(path, change.as_object()?)).collect();
-    }
-    if let Some(new) = text(&NEW).or_else(|| text(&WHOLE).filter(|_| text(&OLD).is_some())) {
-        let old: Vec<&str> = text(&OLD).unwrap_or_default().lines().collect();
-        return vec![Change::edited(path.to_owned(), &old, &new.lines().collect::<Vec<_>>())];
-    }
-    let list = LISTS.iter().find_map(|name| arguments.get(*name)?.as_array());
-    list.into_iter().flatten().filter_map(Value::as_object).flat_map(|edit| edits(path, edit)).collect()
-}
-
-/// A change that an object names by its path: `{"update": {"unified_diff": "…"}}`.
-fn of_path(path: &str, change: &Map<String, Value>) -> Option<Change> {
-    let (kind, what) = change.iter().next()?;
-    let text = ["unified_diff", "content", "diff"]
-        .iter()
-        .find_map(|name| what.get(*name)?.as_str())
-        .unwrap_or_default();
-    Some(match kind.as_str() {
-        "add" => Change::created(path.to_owned(), text),
-        "delete" => Change::whole(path.to_owned(), Touched::Deleted),
-        _ => {
-            let side =
-                |sign: char| text.lines().filter_map(|line| line.strip_prefix(sign)).collect::<Vec<_>>();
-            Change::edited(path.to_owned(), &side('-'), &side('+'))
-        }
-    })
-}
-
-/// Blocks that name what is looked for and what takes its place, between lines of signs.
-fn blocks(path: &str, text: &str) -> Vec<Change> {
-    let mut changes = Vec::new();
-    let mut rest = text;
-    while let Some((_, block)) = rest.split_once("<<<<<<< SEARCH") {
-        let Some((old, block)) = block.split_once("\n=======") else { break };
-        let Some((new, behind)) = block.split_once(">>>>>>>") else { break };
-        let old = old.split_once("\n-------\n").map_or(old, |(_, old)| old).trim_start_matches('\n');
-        let old: Vec<&str> = old.lines().filter(|line| !line.starts_with(":start_line:")).collect();
-        let new: Vec<&str> = new.trim_start_matches('\n').lines().collect();
-        changes.push(Change::edited(path.to_owned(), &old, &new));
-        rest = behind;
-    }
-    changes
 }
 
 /// An edit of the file that an editor has open: `edit 3:4`, the lines, `end_of_edit`; its first line and the others.
@@ -330,66 +235,6 @@ pub(crate) fn into_open_file(command: &str, shown: &str) -> Option<Change> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn shown(tool: &str, arguments: &str) -> Vec<String> {
-        let call = Call::of(Some(tool), Some(arguments));
-        let of = |change: Change| {
-            let how = change.how.map_or("Edited".to_owned(), |how| format!("{how:?}"));
-            let lines = |side: &Side| side.telling.iter().map(|(_, line)| line.clone()).collect::<Vec<_>>();
-            format!("{} {how} -{:?} +{:?}", change.path, lines(&change.out), lines(&change.into))
-        };
-        let by_script = call.command().map(|command| crate::action::shell::read(&command).changes);
-        changes(&call, arguments, by_script.unwrap_or_default()).into_iter().map(of).collect()
-    }
-
-    #[test]
-    fn lines_out_and_lines_in_are_read_from_every_form() {
-        for (tool, arguments, expected) in [
-            (
-                "Edit",
-                r#"{"file_path":"a.rs","old_string":"fn a() {\n  let x = 1;\n}","new_string":"fn a() {\n  let x = 2;\n}"}"#,
-                r#"a.rs Edited -["let x = 1;"] +["let x = 2;"]"#,
-            ),
-            (
-                "write_file",
-                r#"{"path":"a.py","content":"import os\nport = 80\n"}"#,
-                r#"a.py Created -[] +["port = 80", "import os"]"#,
-            ),
-            (
-                "MultiEdit",
-                r#"{"file_path":"a","edits":[{"old_string":"first one","new_string":"second one"}]}"#,
-                r#"a Edited -["first one"] +["second one"]"#,
-            ),
-            (
-                "apply_patch",
-                r#"{"input":"*** Begin Patch\n*** Update File: b.rs\n@@\n-old line\n+new line\n*** End Patch"}"#,
-                r#"b.rs Edited -["old line"] +["new line"]"#,
-            ),
-            (
-                "apply_diff",
-                r#"{"path":"c","diff":"<<<<<<< SEARCH\n:start_line:3\n-------\nold text\n=======\nnew text\n>>>>>>> REPLACE"}"#,
-                r#"c Edited -["old text"] +["new text"]"#,
-            ),
-            (
-                "bash",
-                r#"{"command":"cat > d.txt <<'E'\nsome words\nE"}"#,
-                r#"d.txt Created -[] +["some words"]"#,
-            ),
-            (
-                "bash",
-                r#"{"command":"sed -i 's/old name/new name/g' e.c"}"#,
-                r#"e.c Edited -["old name"] +["new name"]"#,
-            ),
-            (
-                "bash",
-                r#"{"command":"sed -i '28a\\import a_module' e.py"}"#,
-                r#"e.py Edited -[] +["import a_module"]"#,
-            ),
-            ("bash", r#"{"command":"git checkout -- f.c"}"#, "f.c Restored -[] +[]"),
-        ] {
-            assert_eq!(shown(tool, arguments), [expected], "{tool} {arguments}");
-        }
-    }
 
     #[test]
     fn an_edit_of_the_open_file_has_the_path_that_is_shown() {

@@ -18,8 +18,8 @@ use super::chain::{Chain, Link, Prefix};
 use super::marks::{LOOK_BACK, Mark};
 use super::pace::{FIVE_MINUTES, ONE_HOUR};
 use crate::Tokens;
-use crate::cost::Usage;
 use crate::models::{Caching, Model};
+use crate::prices::Usage;
 use crate::wire::{Lifetime, Part, Says, Settings};
 
 /// How a provider keeps prefixes.

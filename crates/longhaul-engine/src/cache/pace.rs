@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::Tokens;
-use crate::cost::Price;
+use crate::prices::Price;
 use crate::wire::Lifetime;
 
 /// What is known of a session's rhythm.
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn people_who_think_for_ten_minutes_get_an_hour_and_loops_do_not() {
-        let price = crate::cost::find("claude-sonnet-4-5").unwrap().price;
+        let price = crate::prices::find("claude-sonnet-4-5").unwrap().price;
         let minutes = |pauses: &[u64]| pauses.iter().map(|m| Duration::from_mins(*m)).collect::<Vec<_>>();
         let cases: [(&[u64], Lifetime); 6] = [
             (&[], Lifetime::FiveMinutes),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::messages::Block;
+use super::block::Block;
 use super::rules::{A27, A28, A29, A30};
 use super::{At, Findings, Request, kind, list};
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::messages::Block;
+use super::block::Block;
 use super::rules::{A36, A37, A38};
 use super::{At, Findings, kind};
 

@@ -2,34 +2,15 @@
 
 use serde_json::Value;
 
+use super::block::Block;
 use super::marks::{self, Marks};
 use super::media::Images;
 use super::pairing::{self, Turns};
 use super::rules::{A12, A13, A14, A15, A16, A17, A34, G1, G7};
-use super::{At, Findings, Request, hosts, kind, list, quoted, role, thinking};
+use super::{At, Findings, Request, hosts, list, quoted, role, thinking};
 
 const LARGEST_BODY: usize = 32 * 1024 * 1024;
 const MOST_MESSAGES: usize = 100_000;
-
-/// A content block with its place; those inside a result are `inner`.
-pub(super) struct Block<'v> {
-    pub(super) at: At,
-    pub(super) kind: &'v str,
-    pub(super) value: &'v Value,
-}
-
-impl<'v> Block<'v> {
-    fn new(at: At, value: &'v Value) -> Self {
-        Self { at, kind: kind(value), value }
-    }
-
-    /// The blocks inside a result.
-    pub(super) fn inner(&self) -> impl Iterator<Item = Block<'v>> + use<'v> {
-        let (at, value) = (self.at / "content", self.value);
-        let inner = (self.kind == "tool_result").then(|| list(&value["content"]));
-        inner.into_iter().flatten().map(move |(p, part)| Self::new(at / p, part))
-    }
-}
 
 pub(super) fn check(request: &Request, findings: &mut Findings) {
     if request.bytes > LARGEST_BODY {

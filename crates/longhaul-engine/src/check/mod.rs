@@ -35,6 +35,7 @@
 //! ```
 
 mod align;
+mod block;
 mod chat;
 mod compare;
 mod hosts;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::messages::Block;
+use super::block::Block;
 use super::rules::{A1, A2, A3, A4, A5, A6, A7, A8, A9, A10, A11};
 use super::{At, Findings, Request, Severity, is_word, quoted};
 

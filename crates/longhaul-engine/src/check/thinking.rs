@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::messages::Block;
+use super::block::Block;
 use super::rules::{A19, A20, A23, A24, A26};
 use super::{Findings, Request, kind, list, role};
 

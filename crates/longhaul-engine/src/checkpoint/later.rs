@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::write::Draft;
+use super::draft::Draft;
 use crate::action::mark;
 use crate::redact::Redacted;
 

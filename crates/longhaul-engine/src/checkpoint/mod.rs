@@ -13,6 +13,7 @@
 //!
 //! It may use `evidence`, `texts` and what is below them.
 
+mod draft;
 mod fill;
 mod forms;
 mod later;
@@ -26,9 +27,9 @@ mod sketch;
 mod topic;
 mod write;
 
+pub use draft::{Draft, Written};
 pub use topic::Topic;
 pub(crate) use write::write;
-pub use write::{Draft, Written};
 
 use crate::redact::Redacted;
 use crate::texts::{Entry, Marker};

@@ -2,54 +2,14 @@
 
 use std::collections::HashSet;
 
+use super::draft::{Draft, Written};
 use super::fill::{Bought, Offer, fill};
 use super::forms::{Candidate, Piece, Writer};
 use super::render::heading;
 use super::sketch::{Sketch, sketch};
 use super::{Checkpoint, Completed, Quoted, Section, Topic};
-use crate::evidence::Evidence;
 use crate::redact::{Redacted, Redactor};
-use crate::texts::Marker;
-use crate::tokens::{Counter, Tokens, estimate};
-
-/// What a checkpoint is made from.
-pub struct Draft<'d> {
-    /// What could be cited.
-    pub evidence: &'d Evidence,
-    /// Which units are folded.
-    pub folded: &'d dyn Fn(usize) -> bool,
-    /// The checkpoint that this one takes the place of.
-    pub previous: Option<&'d Checkpoint>,
-    /// Lines on the topic.
-    pub quotes: &'d [Quoted],
-    /// What fetches a block of a unit again, where originals are kept.
-    pub handle: &'d dyn Fn(usize, usize) -> Option<String>,
-    /// What it may cost.
-    pub budget: Tokens,
-    /// Whose tokens.
-    pub counter: Counter,
-    /// The unit with the answer that the newest message replies to.
-    pub answer: Option<usize>,
-    /// A topic that is to be kept before all else.
-    pub focus: Option<&'d str>,
-    /// The words around it.
-    pub marker: &'d Marker,
-}
-
-/// A checkpoint as it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// The checkpoint.
-    pub checkpoint: Checkpoint,
-    /// Its text.
-    pub text: String,
-    /// What that costs.
-    pub tokens: Tokens,
-    /// How many things there were to say,
-    pub found: usize,
-    /// and how many of them are said.
-    pub kept: usize,
-}
+use crate::tokens::estimate;
 
 /// The share of a budget for what is on the topic, where there is one; and what people said may take at least.
 const ON_TOPIC: f64 = 0.66;

@@ -11,10 +11,8 @@
 use std::time::Duration;
 
 use super::course::Course;
-use super::prices::{Dollars, Price};
 use super::schedule::{Band, Outlook, Prospect, Verdict, decide};
 use super::session::{Sent, Session};
-use super::usage::{Bill, Usage};
 use crate::cache::{
     self, Cache, Carrier, Chain, Landmarks, Mark, Marking, Request, Rhythm, Rules, Traffic, Weights,
 };
@@ -22,6 +20,7 @@ use crate::known::Known;
 use crate::ledger::Ledger;
 use crate::plan::{self, Keep, Plan, StateReport, Trigger, Wish};
 use crate::policy::{CacheStrategy, CacheTtl, Policy};
+use crate::prices::{Bill, Dollars, Price, Usage};
 use crate::wire::{self, Lifetime, Reading};
 use crate::{Dialect, Refused, Tokens};
 

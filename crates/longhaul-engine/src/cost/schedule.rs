@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::prices::{Dollars, Price, times};
 use crate::Tokens;
 use crate::cache::{FIVE_MINUTES, ONE_HOUR};
 use crate::policy::Policy;
+use crate::prices::{Dollars, Price, times};
 use crate::wire::Lifetime;
 
 /// A request as it could be sent.
@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn decided(outlook: Outlook<'_>) -> Verdict {
-        let price = super::super::find("claude-sonnet-4-5").unwrap().price;
+        let price = crate::prices::find("claude-sonnet-4-5").unwrap().price;
         decide(&BAND, &outlook, &price)
     }
 

@@ -1,10 +1,5 @@
-//! The kinds of outputs: one table, in the order in which they are tried.
+//! What tool outputs there are.
 
-use super::draft::Draft;
-use super::kinds;
-use super::outcome::Origin;
-use super::page::{Page, Sample};
-use super::usual::usual_kind;
 use serde::{Deserialize, Serialize};
 
 /// The kind of an output.
@@ -40,80 +35,11 @@ pub enum Kind {
     Output,
 }
 
-/// One kind: how it is recognised and digested.
-pub(super) struct Row {
-    pub(super) kind: Kind,
-    /// How it is called, on the command line and in digests.
-    pub(super) name: &'static str,
-    pub(super) origin: Origin,
-    /// Whether the content shows it.
-    pub(super) shows: fn(&Page<'_>, &Sample<'_>) -> bool,
-    /// What is worth keeping of it.
-    pub(super) draft: for<'a> fn(&Page<'a>, &mut Draft<'a>),
-}
-
-macro_rules! row {
-    ($kind:ident, $name:literal, $origin:ident, $module:ident) => {
-        Row {
-            kind: Kind::$kind,
-            name: $name,
-            origin: Origin::$origin,
-            shows: kinds::$module::shows,
-            draft: kinds::$module::draft,
-        }
-    };
-}
-
-/// In the order of trial: what is sure by its first characters first, what takes a guess last.
-static KINDS: [Row; 13] = [
-    row!(Binary, "binary", Read, binary),
-    row!(Json, "json", Read, json),
-    row!(Diff, "diff", Read, diff),
-    row!(Html, "html", Read, html),
-    row!(Build, "build", Run, build),
-    row!(Search, "search-results", Read, search),
-    row!(Tests, "tests", Run, tests),
-    row!(Table, "table", Read, table),
-    row!(Listing, "listing", Read, listing),
-    row!(Log, "log", Run, log),
-    row!(Source, "source", Read, source),
-    row!(Prose, "prose", Read, prose),
-    row!(Output, "output", Run, output),
-];
-
-impl Kind {
-    /// All kinds.
-    pub fn all() -> impl Iterator<Item = Self> {
-        KINDS.iter().map(|row| row.kind)
-    }
-
-    /// Its name on the command line and in digests.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        row(self).name
-    }
-
-    /// The kind of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        KINDS.iter().find(|row| row.name == name).map(|row| row.kind)
-    }
-}
-
-pub(super) fn row(kind: Kind) -> &'static Row {
-    let last = &KINDS[KINDS.len() - 1];
-    KINDS.iter().find(|row| row.kind == kind).unwrap_or(last)
-}
-
-/// The kind of an output: by its content, else by what its tool usually gives.
-pub(super) fn detect(page: &Page<'_>) -> Kind {
-    let sample = page.sample();
-    let usual = usual_kind(page.call);
-    // Code, prose and plain output are told apart by shares of lines; there the tool knows better.
-    let sure = KINDS.iter().filter(|row| !matches!(row.kind, Kind::Source | Kind::Prose | Kind::Output));
-    let shown = sure.into_iter().find(|row| (row.shows)(page, &sample)).map(|row| row.kind);
-    shown
-        .or(usual)
-        .or_else(|| KINDS.iter().find(|row| (row.shows)(page, &sample)).map(|row| row.kind))
-        .unwrap_or(Kind::Output)
+/// What an output is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// Of something that ran: failing tests and error totals in it are its own.
+    Run,
+    /// Of something that was read: what it says about failing, it says about something else.
+    Read,
 }

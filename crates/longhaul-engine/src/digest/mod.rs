@@ -20,6 +20,7 @@ mod kinds;
 mod one_line;
 mod outcome;
 mod page;
+mod rows;
 mod test_counts;
 mod usual;
 
@@ -95,7 +96,7 @@ pub(crate) fn ended(call: &Call, text: &str, said: Option<bool>) -> Ended {
     }
     let focus = Focus::none();
     let page = Page::of(text, &focus, call);
-    Ended::of(&page, &|| kind::detect(&page), said)
+    Ended::of(&page, &|| rows::detect(&page), said)
 }
 
 /// The digest of an output in at most `budget` tokens (but never under 32, in which little can be said).
@@ -106,12 +107,12 @@ pub fn digest(source: &Source<'_>, budget: Tokens) -> Digest {
     let budget = budget.max(SMALLEST);
     let call = Call::of(source.tool, source.arguments);
     let page = Page::of(source.text, source.focus, &call);
-    let kind = source.kind.unwrap_or_else(|| kind::detect(&page));
+    let kind = source.kind.unwrap_or_else(|| rows::detect(&page));
     let whole = |kind| Digest { kind, text: source.text.to_owned(), left_out: 0 };
     if fits(source.text, budget) {
         return whole(kind);
     }
-    let row = kind::row(kind);
+    let row = rows::row(kind);
     let mut draft = Draft::default();
     (row.draft)(&page, &mut draft);
     draft.focus(&page);
@@ -123,7 +124,7 @@ pub fn digest(source: &Source<'_>, budget: Tokens) -> Digest {
     Digest { kind, text: settled.text, left_out: settled.left_out }
 }
 
-fn head<'a>(page: &Page<'_>, row: &kind::Row, source: &Source<'a>) -> Head<'a> {
+fn head<'a>(page: &Page<'_>, row: &rows::Row, source: &Source<'a>) -> Head<'a> {
     let mut size = counted(page.facts.full_lines(), "line");
     if page.facts.blank > 0 {
         let _ = write!(size, " and {} blank", number(page.facts.blank));

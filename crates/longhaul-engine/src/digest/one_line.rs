@@ -1,15 +1,16 @@
 //! A whole output in one line: the tool, its target, its outcome and its size. A failed one keeps its error lines.
 
 use super::draft::{counted, number};
-use super::kind::{self, Kind};
+use super::kind::Kind;
 use super::kinds::search;
 use super::outcome::{Ended, Outcome};
 use super::page::Page;
+use super::rows;
 use super::{Digest, Source};
 use crate::clip::on_one_line;
 use crate::facts::FactKind;
 use crate::lines::clip;
-use crate::passes::is_cut;
+use crate::texts::is_cut;
 use crate::tools::{Call, Family};
 use std::cell::OnceCell;
 use std::fmt::Write as _;
@@ -60,7 +61,7 @@ fn read<T>(source: &Source<'_>, then: impl FnOnce(&Page<'_>, &dyn Fn() -> Kind) 
     let call = Call::of(source.tool, source.arguments);
     let page = Page::of(source.text, source.focus, &call);
     let known = OnceCell::new();
-    then(&page, &|| *known.get_or_init(|| source.kind.unwrap_or_else(|| kind::detect(&page))))
+    then(&page, &|| *known.get_or_init(|| source.kind.unwrap_or_else(|| rows::detect(&page))))
 }
 
 /// The tool, what was done, and what fetches the original.

@@ -1,7 +1,8 @@
 //! Whether what was done worked: read once, said in every digest.
 
-use super::kind::{Kind, row};
+use super::kind::{Kind, Origin};
 use super::page::Page;
+use super::rows::row;
 use super::test_counts::TestCounts;
 use crate::facts::FactKind;
 use crate::lines::clip;
@@ -27,15 +28,6 @@ pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
     pub(crate) exit: Option<i64>,
     pub(crate) tests: Option<TestCounts>,
-}
-
-/// What an output is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// Of something that ran: failing tests and error totals in it are its own.
-    Run,
-    /// Of something that was read: what it says about failing, it says about something else.
-    Read,
 }
 
 impl Origin {

@@ -30,7 +30,7 @@ use crate::transcript::{Block, BlockKind, Speaker, Transcript, UnitKind};
 pub(crate) use exchange::Did;
 pub(crate) use names::Sense;
 use prose::is_question;
-pub(crate) use reading::{Reader, Reading};
+pub(crate) use reading::Reading;
 pub(crate) use reply::{Told, weigh};
 pub(crate) use todo::Item;
 pub(crate) use verdict::Verdict;

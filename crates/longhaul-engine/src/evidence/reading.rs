@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::action;
-use crate::known::{ContentKey, Known};
+use crate::known::{ContentKey, Known, Remembered};
 use crate::transcript::{Block, BlockKind, Exchange, Form, Speaker, TextSpan, UnitKind};
 use crate::wire;
 
@@ -21,9 +21,9 @@ pub(crate) enum Reading {
     Did(Did),
 }
 
-impl Reading {
+impl Remembered for Reading {
     /// The bytes that it takes, about.
-    pub(crate) fn size(&self) -> usize {
+    fn size(&self) -> usize {
         match self {
             Self::Spoken(spoken) => spoken.text.len() + 64,
             Self::Told(told) => told.size(),
@@ -33,8 +33,8 @@ impl Reading {
 }
 
 /// How a block is read: the same words mean something else in another mouth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Reader {
+#[derive(Debug, Clone, Copy)]
+enum Reader {
     Prompt,
     Reply,
     /// A reply that ends in a call in words.
@@ -94,7 +94,7 @@ fn read(
     read: impl FnOnce(&str) -> Reading,
 ) -> Arc<Reading> {
     let form = block.text.map_or(0, |text| text.form as u8);
-    known.reading((ContentKey::of(form, block.raw().as_bytes()), reader), || match block.text {
+    known.remember(ContentKey::of(form, block.raw().as_bytes()), reader as u8, || match block.text {
         Some(TextSpan { form: Form::Json, .. }) => read(&words(&block.text())),
         _ => read(&block.text()),
     })
@@ -114,7 +114,7 @@ fn exchanged(known: &mut Known, exchange: &Exchange<'_>, reply: &[Block<'_>]) ->
     let ended =
         [exchange.status as u8, exchange.failed.map_or(2, u8::from), u8::from(exchange.answers.is_empty())];
     let parts = [exchange.tool.as_bytes(), &ended].into_iter().chain(blocks);
-    known.reading((ContentKey::of_parts(parts), Reader::Exchange), || {
+    known.remember(ContentKey::of_parts(parts), Reader::Exchange as u8, || {
         Reading::Did(Did::of(exchange, action::arguments(exchange, reply).as_deref()))
     })
 }

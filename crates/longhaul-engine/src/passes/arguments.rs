@@ -4,6 +4,7 @@
 use super::{Change, Leaves, NewText, Pass, Scope};
 use crate::digest::number;
 use crate::json::{Scanner, unescape};
+use crate::texts::CutMark;
 use crate::transcript::{Block, Form};
 use memchr::memchr2;
 
@@ -13,10 +14,6 @@ pub(super) const PASS: Pass = Pass {
     leaves: Leaves::Least,
     run,
 };
-
-/// How the mark behind a string that was cut begins, and what it says.
-const MARK: &str = "… [";
-const SAYS: &str = " more characters";
 
 fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
     let calls = scope.calls().filter(|(at, _)| (scope.may_change)(at.unit));
@@ -45,13 +42,12 @@ pub(super) fn shrunk(scope: &Scope<'_, '_>, block: &Block<'_>) -> Option<String>
         let raw = &text[start..end];
         let Some(kept) = (raw.len() > most).then(|| raw_prefix(raw, most)).flatten() else { continue };
         let rest = &raw[kept..];
-        if rest.is_empty() || is_mark(&unescape(rest)) {
+        if rest.is_empty() || unescape(rest).parse::<CutMark>().is_ok() {
             continue;
         }
-        let recall =
-            handle.get_or_insert_with(|| (scope.handle)(&text).map(|handle| format!("; recall {handle}")));
-        let more = number(unescape(rest).chars().count());
-        let mark = format!("{MARK}{more}{SAYS}{}]", recall.as_deref().unwrap_or_default());
+        let handle = handle.get_or_insert_with(|| (scope.handle)(&text)).clone();
+        let characters = number(unescape(rest).chars().count());
+        let mark = CutMark { characters, handle }.to_string();
         if mark.len() < rest.len() {
             out.push_str(&text[copied..start + kept]);
             out.push_str(&mark);
@@ -60,19 +56,6 @@ pub(super) fn shrunk(scope: &Scope<'_, '_>, block: &Block<'_>) -> Option<String>
     }
     out.push_str(&text[copied..]);
     (copied > 0).then_some(out)
-}
-
-/// Whether a string was cut by this pass.
-pub(crate) fn is_cut(text: &str) -> bool {
-    text.ends_with(']') && text.rfind(MARK).is_some_and(|at| is_mark(&text[at..]))
-}
-
-fn is_mark(text: &str) -> bool {
-    let inside = text.strip_prefix(MARK).and_then(|text| text.strip_suffix(']'));
-    inside.and_then(|inside| inside.split_once(SAYS)).is_some_and(|(count, recall)| {
-        count.bytes().all(|byte| byte.is_ascii_digit() || byte == b',')
-            && (recall.is_empty() || recall.starts_with("; recall "))
-    })
 }
 
 /// Where the strings of a JSON text are that are values, without their quotes.

@@ -29,7 +29,6 @@ use crate::rewrite::Edit;
 use crate::transcript::{Block, BlockKind, Exchange, Form, Place, Transcript, UnitKind};
 use crate::wire::{self, Role};
 
-pub(crate) use arguments::is_cut;
 pub use bytes::{ByteLimits, byte_budget};
 
 /// The passes, in order: for a block that several would change, the first has its way.

@@ -21,6 +21,7 @@ use super::fold::{self, Folding};
 use super::report::Trigger;
 use super::settle::{Settled, unchanged};
 use super::survey::Survey;
+use super::work::{Work, prune};
 use super::{Outcome, Plan, Wish};
 use crate::check::check;
 use crate::evidence::Evidence;
@@ -28,7 +29,7 @@ use crate::known::Known;
 use crate::ledger::Ledger;
 use crate::meter::Meter;
 use crate::parallel;
-use crate::passes::{self, ByteLimits, Scope};
+use crate::passes::ByteLimits;
 use crate::policy::Policy;
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
@@ -141,10 +142,10 @@ fn survey<'t, 'b>(
     if !many && !wish.force && wish.to_tokens.is_none() {
         return (Survey::new(meter, known, transcript), None);
     }
-    let readings = Mutex::new(known.take_readings());
+    let readings = Mutex::new(known.take_memories());
     let read = || Evidence::of(&mut readings.lock().unwrap_or_else(PoisonError::into_inner), transcript);
     let (evidence, survey) = parallel::both(threads, read, || Survey::new(meter, known, transcript));
-    known.put_readings(readings.into_inner().unwrap_or_else(PoisonError::into_inner));
+    known.put_memories(readings.into_inner().unwrap_or_else(PoisonError::into_inner));
     (survey, Some(evidence))
 }
 
@@ -199,16 +200,6 @@ fn in_place(
         "folding would have broken rule {rule}, which the request keeps; it is only made shorter in place"
     ));
     Ok(Some(outcome))
-}
-
-/// What a compaction works with.
-pub(super) struct Work<'w, 't, 'b> {
-    pub(super) policy: &'w Policy,
-    pub(super) wish: &'w Wish,
-    pub(super) known: &'w mut Known,
-    pub(super) survey: &'w Survey<'t, 'b>,
-    pub(super) evidence: &'w Evidence,
-    pub(super) redactor: &'w mut Redactor,
 }
 
 /// Why a compaction is due, or why it is not.
@@ -302,33 +293,6 @@ fn checkpoint_budget(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<
 fn could_be_enough(survey: &Survey<'_, '_>, bounds: &Bounds, goal: Tokens) -> bool {
     let most: Tokens = bounds.free().map(|unit| survey.prunable(unit)).sum();
     survey.total - most <= goal
-}
-
-/// Runs the passes over what may change, and those that make a body of too many bytes smaller over all that they may.
-pub(super) fn prune(
-    work: &mut Work<'_, '_, '_>,
-    draft: &mut Draft<'_, '_, '_>,
-    may_change: &dyn Fn(usize) -> bool,
-) {
-    let survey = work.survey;
-    let keep = &work.wish.keep;
-    let scope = Scope {
-        policy: work.policy,
-        transcript: survey.transcript,
-        actions: &work.evidence.actions(),
-        may_change,
-        handle: &|text| keep.handle(text),
-    };
-    let mut changes = passes::run_all(&scope);
-    changes.extend(passes::byte_budget(&scope, ByteLimits::default()));
-    for change in changes {
-        let Some(block) = survey.transcript.units[change.at.unit].blocks().nth(change.at.block) else {
-            continue;
-        };
-        let before = survey.meter.block(work.known, block);
-        let why = change.why();
-        draft.change(change.at, change.to, why, before);
-    }
 }
 
 impl Settled<'_> {

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 
 use super::Outcome;
 use super::bounds::Bounds;
-use super::compressor::{Work, prune};
 use super::draft::{Draft, Length};
 use super::fold;
 use super::settle::Settled;
 use super::survey::{ResultAt, Survey};
+use super::work::{Work, prune};
 use crate::passes::BlockAt;
 use crate::{Refused, Tokens};
 

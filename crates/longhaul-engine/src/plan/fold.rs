@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::compressor::Work;
 use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
+use super::work::Work;
 use crate::Tokens;
 use crate::checkpoint::{self, Checkpoint, Draft, Quoted, Section, Topic};
 use crate::ledger::Placed;

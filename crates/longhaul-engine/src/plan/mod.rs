@@ -16,6 +16,7 @@ mod report;
 mod sacred_zone;
 mod settle;
 mod survey;
+mod work;
 
 pub use report::{
     BlockReport, CheckpointReport, CostReport, EvidenceReport, Fate, Pair, Report, Restart, Rung,

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::rules::Standard;
+use super::placeholders::Placeholders;
 use super::shape::Alphabet;
 use super::value::{self, Class, Written};
 
@@ -37,7 +37,7 @@ impl Command {
         &self,
         text: &[u8],
         name_end: usize,
-        rules: &Standard,
+        placeholders: &Placeholders,
     ) -> (usize, Option<(usize, usize)>) {
         let rest = &text[name_end..text.len().min(name_end + COMMAND)];
         let rest = match self.gives {
@@ -47,11 +47,11 @@ impl Command {
         };
         let secret = memchr::memchr_iter(b'-', rest)
             .filter(|&dash| dash > 0 && rest[dash - 1].is_ascii_whitespace())
-            .find_map(|dash| self.behind_flag(text, name_end + dash, rules));
+            .find_map(|dash| self.behind_flag(text, name_end + dash, placeholders));
         (secret.map_or(name_end + rest.len(), |(start, _)| start), secret)
     }
 
-    fn behind_flag(&self, text: &[u8], dash: usize, rules: &Standard) -> Option<(usize, usize)> {
+    fn behind_flag(&self, text: &[u8], dash: usize, placeholders: &Placeholders) -> Option<(usize, usize)> {
         let behind = |flags: &[String]| {
             let flag = flags.iter().find(|flag| text[dash..].starts_with(flag.as_bytes()))?;
             Some(dash + flag.len())
@@ -67,10 +67,8 @@ impl Command {
         };
         let (start, end) = self.argument(text, at)?;
         let secret = match self.gives {
-            Gives::Pair => is_pair(&text[start..end], rules),
-            Gives::Password => {
-                value::is_secret(&text[start..end], Class::Password, written, &rules.placeholders)
-            }
+            Gives::Pair => is_pair(&text[start..end], placeholders),
+            Gives::Password => value::is_secret(&text[start..end], Class::Password, written, placeholders),
         };
         secret.then_some((start, end))
     }
@@ -98,12 +96,11 @@ fn line_end(rest: &[u8]) -> usize {
     (0..rest.len()).find(|&at| ends(at)).unwrap_or(rest.len())
 }
 
-fn is_pair(pair: &[u8], rules: &Standard) -> bool {
+fn is_pair(pair: &[u8], placeholders: &Placeholders) -> bool {
     let Some(colon) = memchr::memchr(b':', pair) else { return false };
     let (user, password) = (&pair[..colon], &pair[colon + 1..]);
     let secret = if password.is_empty() { user } else { password };
-    let documented = std::str::from_utf8(pair).is_ok_and(|pair| rules.placeholders.hold_pair(pair));
-    let stand_in =
-        value::is_filler(secret) || rules.placeholders.hold(secret) || rules.placeholders.hold(pair);
+    let documented = std::str::from_utf8(pair).is_ok_and(|pair| placeholders.hold_pair(pair));
+    let stand_in = value::is_filler(secret) || placeholders.hold(secret) || placeholders.hold(pair);
     secret.len() >= 4 && !stand_in && !documented
 }

@@ -15,6 +15,7 @@ mod contact;
 mod json;
 mod mark;
 mod named;
+mod placeholders;
 mod rewritten;
 mod rules;
 mod scan;

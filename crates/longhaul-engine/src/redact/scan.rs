@@ -250,7 +250,7 @@ impl<'r> Scan<'_, 'r> {
                         continue;
                     }
                     let row = &rules.commands[command];
-                    let (read, range) = row.secret(self.runs.text, hit.end(), rules);
+                    let (read, range) = row.secret(self.runs.text, hit.end(), &rules.placeholders);
                     commands_read[command] = read;
                     if let Some(range) = range {
                         match row.gives {

@@ -1,6 +1,6 @@
 //! Is this value a secret, or does it only stand where one would: a placeholder, a look-up, a type, a word?
 
-use super::rules::Placeholders;
+use super::placeholders::Placeholders;
 
 /// How much a name promises about the value behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,14 +4,18 @@
 //!
 //! ```text
 //! Entry     EDIT src/a.rs — −`x = 1` +`x = 2` (recall 4k2m…)     a line of Completed Actions
+//! CutMark   … [1,234 more characters; recall 4k2m…]                          behind a string that was cut
 //! FileNote  src/a.rs — edited 3 times                                        a line of Relevant Files
 //! Marker    [Longhaul checkpoint: …]                                         what opens and ends a checkpoint
 //! ```
 
+mod cut;
 mod entry;
 mod file_note;
 mod marker;
 
+pub(crate) use cut::is_cut;
+pub use cut::{CutMark, NoMark};
 pub use entry::{Act, Entry};
 pub use file_note::FileNote;
 pub use marker::{CHECKPOINT_OPENING, Closing, END_OPENING, Marker};

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use longhaul_engine::cache::{
     self, By, Carrier, Chain, Landmarks, Mark, Marking, Pace, Provider, Remedy, Route, Volatile, Weights,
 };
-use longhaul_engine::cost::{self, Dollars, Prices};
 use longhaul_engine::json::pointer;
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
 use longhaul_engine::policy::{CacheTtl, Policy};
+use longhaul_engine::prices::{self, Dollars, Prices};
 use longhaul_engine::wire::{self, Lifetime, Part, Reading, Seat};
 use longhaul_engine::{Dialect, Edit, Rewrite, Tokens, Transcript};
 use serde::Serialize;
@@ -122,7 +122,7 @@ impl Asked<'_, '_> {
         let key_edit = key.as_deref().and_then(|key| cache::cache_key(&self.reading, key));
         let prompt_cache_key = key.filter(|_| key_edit.is_some());
         edits.extend(key_edit);
-        let prices = cost::find(&self.model.name);
+        let prices = prices::find(&self.model.name);
         let answer = Answer {
             status: route.status(self.model, provider),
             changed: !edits.is_empty(),

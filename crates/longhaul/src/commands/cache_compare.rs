@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use longhaul_engine::cache::{self, Chain, Change, Difference, Volatile, Weights};
-use longhaul_engine::cost::{self, Dollars};
 use longhaul_engine::json::{Span, pointer};
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
+use longhaul_engine::prices::{self, Dollars};
 use longhaul_engine::wire::{self, Part, Reading};
 use longhaul_engine::{Tokens, Transcript};
 use serde::Serialize;
@@ -90,7 +90,7 @@ pub(super) fn run(
         warm_tokens: warm,
         cold_tokens: after.total() - warm,
         lost_tokens,
-        lost_usd: cost::find(&model.name).map(|prices| lost(lost_tokens, &prices)),
+        lost_usd: prices::find(&model.name).map(|prices| lost(lost_tokens, &prices)),
         counted_by: model.counter().name(),
         model: model.name,
     };

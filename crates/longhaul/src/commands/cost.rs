@@ -7,9 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use longhaul_engine::cache::{Ends, FIVE_MINUTES, Route, Rules};
-use longhaul_engine::cost::{self, Course, Dollars, Marks, Prices, Replay, Sent, Session, Turn, Verdict};
+use longhaul_engine::cost::{self, Course, Marks, Replay, Sent, Session, Turn, Verdict};
 use longhaul_engine::known::Known;
 use longhaul_engine::policy::{CacheStrategy, Config, Policy};
+use longhaul_engine::prices::{Dollars, Prices};
 use longhaul_engine::{Dialect, Refused, Tokens};
 use serde::Serialize;
 

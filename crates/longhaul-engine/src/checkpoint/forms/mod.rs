@@ -6,12 +6,12 @@ mod words;
 
 use std::collections::HashSet;
 
+use super::draft::Draft;
 use super::fill::{Form, Offer};
 use super::later::Later;
 use super::names::{Names, path_of, short};
 use super::rows::Named;
 use super::sketch::{Sketch, What};
-use super::write::Draft;
 use super::{Section, Topic};
 use crate::evidence::{Read, TaskState};
 use crate::redact::{Content, Redacted, Redactor};

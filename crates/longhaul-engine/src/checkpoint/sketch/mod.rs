@@ -5,8 +5,8 @@ mod deeds;
 mod files;
 mod words;
 
+use super::draft::Draft;
 use super::net::File;
-use super::write::Draft;
 use super::{Completed, Quoted, Section};
 use crate::evidence::{Item, Read, TaskState};
 use crate::redact::Redacted;

@@ -5,8 +5,8 @@
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
-use longhaul_engine::cost::Dollars;
 use longhaul_engine::plan::{BlockReport, CheckpointReport, Fate, Report, Step, What, WrittenBy};
+use longhaul_engine::prices::Dollars;
 use longhaul_engine::{Tokens, tokens};
 
 use super::job::{Call, Done};

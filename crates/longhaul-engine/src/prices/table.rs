@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use crate::Tokens;
+use crate::config;
 use crate::models;
-use crate::policy::config;
 use crate::wire::Lifetime;
 
 /// US dollars. A saving that is none is negative, and shown so.
@@ -118,7 +118,7 @@ impl Price {
 }
 
 /// So many tokens at this price for a million.
-pub(super) fn times(tokens: Tokens, price: f64) -> Dollars {
+pub(crate) fn times(tokens: Tokens, price: f64) -> Dollars {
     Dollars(tokens.number() as f64 * price / 1e6)
 }
 

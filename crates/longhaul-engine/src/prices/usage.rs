@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::prices::{Dollars, Price, times};
+use super::table::{Dollars, Price, times};
 use crate::Tokens;
 
 /// What a request used. What is `None` was not reported, which is not the same as zero.
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_bill_has_every_kind_of_token_at_its_price() {
-        let price = super::super::find("claude-sonnet-4-5").unwrap().price;
+        let price = crate::prices::find("claude-sonnet-4-5").unwrap().price;
         let usage = Usage::read(&serde_json::json!({
             "input_tokens": 1_000_000, "cache_read_input_tokens": 1_000_000, "cache_creation_input_tokens": 2_000_000,
             "cache_creation": {"ephemeral_5m_input_tokens": 1_000_000, "ephemeral_1h_input_tokens": 1_000_000},

@@ -1,5 +1,5 @@
 //! What a user can type: every key, its type and its default. Nothing here knows a model or checks a range; that is
-//! [`Policy::new`](super::Policy::new)'s work.
+//! [`Policy::new`](crate::policy::Policy::new)'s work.
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,45 @@
+//! What a checkpoint is made from, and what comes out.
+
+use super::{Checkpoint, Quoted};
+use crate::evidence::Evidence;
+use crate::texts::Marker;
+use crate::tokens::{Counter, Tokens};
+
+/// What a checkpoint is made from.
+pub struct Draft<'d> {
+    /// What could be cited.
+    pub evidence: &'d Evidence,
+    /// Which units are folded.
+    pub folded: &'d dyn Fn(usize) -> bool,
+    /// The checkpoint that this one takes the place of.
+    pub previous: Option<&'d Checkpoint>,
+    /// Lines on the topic.
+    pub quotes: &'d [Quoted],
+    /// What fetches a block of a unit again, where originals are kept.
+    pub handle: &'d dyn Fn(usize, usize) -> Option<String>,
+    /// What it may cost.
+    pub budget: Tokens,
+    /// Whose tokens.
+    pub counter: Counter,
+    /// The unit with the answer that the newest message replies to.
+    pub answer: Option<usize>,
+    /// A topic that is to be kept before all else.
+    pub focus: Option<&'d str>,
+    /// The words around it.
+    pub marker: &'d Marker,
+}
+
+/// A checkpoint as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The checkpoint.
+    pub checkpoint: Checkpoint,
+    /// Its text.
+    pub text: String,
+    /// What that costs.
+    pub tokens: Tokens,
+    /// How many things there were to say,
+    pub found: usize,
+    /// and how many of them are said.
+    pub kept: usize,
+}
