@@ -1,5 +1,7 @@
 //! What a call does to files, read from its arguments, however an agent names the two sides of an edit.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::change::{Change, by_program};
@@ -16,16 +18,19 @@ const LISTS: [&str; 4] = ["edits", "replacements", "changes", "diffs"];
 
 /// What a call does to files, one change for each; what changes nothing is none. `by_script` is what its command does.
 pub(crate) fn changes(call: &Call, arguments: &str, by_script: Vec<Change>) -> Vec<Change> {
-    let mut by_path: Vec<Change> = Vec::new();
+    let mut found: Vec<Change> = Vec::new();
+    let mut edited: HashMap<String, usize> = HashMap::new();
     for change in every_change(call, arguments, by_script) {
-        let is_edit = |change: &Change| change.how.is_none();
-        match by_path.iter_mut().find(|other| other.path == change.path && is_edit(other) && is_edit(&change))
-        {
-            Some(other) => other.and(change),
-            None => by_path.push(change),
+        if change.how.is_some() {
+            found.push(change);
+        } else if let Some(before) = edited.get(&change.path) {
+            found[*before].and(change);
+        } else {
+            edited.insert(change.path.clone(), found.len());
+            found.push(change);
         }
     }
-    by_path
+    found
 }
 
 fn every_change(call: &Call, arguments: &str, by_script: Vec<Change>) -> Vec<Change> {

@@ -3,6 +3,8 @@
 //! Only what is certain from the words counts. A path with a variable, a pattern or a substitution in it names no file, and a
 //! command that is not in the list touches none.
 
+use std::collections::HashSet;
+
 use super::change::{Change, by_program, open_file_edit};
 use super::{Touch, Touched, patch};
 use crate::tools;
@@ -51,6 +53,7 @@ pub(super) fn read(script: &str) -> Script {
     let mut directory = String::new();
     let mut found = Script::default();
     let mut shown = Vec::new();
+    let mut known = HashSet::new();
     let commands = Lexer { rest: script, ..Lexer::default() }.commands();
     found.looks = commands.iter().all(Command::looks);
     found.tries = tries(script, &commands);
@@ -68,8 +71,9 @@ pub(super) fn read(script: &str) -> Script {
         }
         for touch in touches {
             let path = joined(&directory, &touch.path);
-            if !found.files.iter().any(|known| known.path == path && known.how == touch.how) {
-                found.files.push(Touch { path, ..touch });
+            let touch = Touch { path, ..touch };
+            if known.insert(touch.clone()) {
+                found.files.push(touch);
             }
         }
         shown.push(

@@ -102,7 +102,11 @@ impl<'t, 'b> Survey<'t, 'b> {
             Place::Element(id) => Some(id),
             Place::Field { of, .. } => {
                 let owns = &transcript.units[unit].owns;
-                owns.iter().find(|id| transcript.span_of(**id).contains(of)).or(owns.first()).copied()
+                let holds = |id: &&ElementId| transcript.span_of(**id).contains(of);
+                // They stand in order, but for what was put together from several places.
+                let before = owns.partition_point(|id| transcript.span_of(*id).start <= of.start);
+                let likely = before.checked_sub(1).map(|at| &owns[at]).filter(holds);
+                likely.or_else(|| owns.iter().find(holds)).or(owns.first()).copied()
             }
         };
         holding.and_then(|id| transcript.message_of(id)).unwrap_or(0)
