@@ -11,13 +11,15 @@
 //! is not kept, and what is not used for its lifetime is gone. The model knows no second server, no eviction under load and
 //! no request that starts before the one before it has answered.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::time::Duration;
 
 use super::chain::{Chain, Link, Prefix};
 use super::marks::{LOOK_BACK, Mark};
 use super::pace::{FIVE_MINUTES, ONE_HOUR};
 use crate::Tokens;
+use crate::known::AsIs;
 use crate::models::{Caching, Model};
 use crate::prices::Usage;
 use crate::wire::{Lifetime, Part, Says, Settings};
@@ -110,7 +112,7 @@ impl Traffic {
 #[derive(Debug, Clone)]
 pub struct Cache {
     rules: Rules,
-    entries: BTreeMap<Key, Entry>,
+    entries: HashMap<Key, Entry, BuildHasherDefault<AsIs>>,
 }
 
 /// Which prefix, for which model, and for messages under which settings.
@@ -127,7 +129,7 @@ impl Cache {
     /// An empty one.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, entries: BTreeMap::new() }
+        Self { rules, entries: HashMap::default() }
     }
 
     /// Sends a request at some time, counted from any moment: times may stand still but never go back.
