@@ -170,7 +170,7 @@ impl Writer<'_, '_> {
         };
         let times = file.changes - usize::from(file.created);
         if times > 1 && matches!(what.as_str(), "created" | "edited") {
-            let edited = if file.created { ", edited " } else { " " };
+            let edited = if file.created { ", changed " } else { " " };
             what = what.and_own(edited).and_number(times).and_own(" times");
         }
         vec![Piece::Item(FileNote::new(&path, what).line())]

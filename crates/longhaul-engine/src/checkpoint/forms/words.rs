@@ -47,8 +47,9 @@ impl Writer<'_, '_> {
     pub(super) fn answer(&mut self, read: &Read, request: Option<&Read>) -> Vec<Piece> {
         let words = read.did().map_or_else(|| read.words().to_owned(), |did| did.verdict.lines.join("\n"));
         let words = self.redact(&words).with("**", "");
-        let target = match request {
-            Some(request) => Redacted::own("to “").and(&self.line(title(request.words()), 60)).and_own("”"),
+        let asked = request.map(|request| title(request.words())).filter(|asked| !asked.is_empty());
+        let target = match asked {
+            Some(asked) => Redacted::own("to “").and(&self.line(asked, 60)).and_own("”"),
             None => Redacted::own(""),
         };
         let excerpts = Excerpts::of(&words, |piece: &str| 1.0 + weigh(piece).0);
