@@ -31,8 +31,8 @@ impl<'d> Sketches<'_, 'd> {
             let is_rule = words.len() <= LONG_MESSAGE && !rules.is_empty();
             let stands = match said.by_user {
                 true if self.is_handed_in(said.unit) => Stands::HandedIn,
-                // What is meant to hold has no end, but a question has.
-                true if (!is_rule || asks(words)) && self.is_answered(said.unit) => Stands::Answered,
+                // What is meant to hold has no end.
+                true if !is_rule && self.is_answered(said.unit) => Stands::Answered,
                 _ => Stands::Open,
             };
             let handed_in = stands == Stands::HandedIn;
