@@ -40,6 +40,7 @@ pub use one_line::one_line;
 pub(crate) use one_line::{failure, line};
 pub(crate) use outcome::Ended;
 pub use outcome::Outcome;
+pub(crate) use page::WRAPPERS;
 pub use test_counts::TestCounts;
 
 /// No digest says anything in less.

@@ -142,23 +142,24 @@ fn names_status(line: &str) -> bool {
         .any(|opener| line.get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener)))
 }
 
-/// Lines that agents wrap around an output: what they say stands in the first line of a digest.
+/// What lines begin with that agents wrap around an output: what they say stands in the first line of a digest.
+pub(crate) const WRAPPERS: [&str; 12] = [
+    "<returncode>",
+    "<output",
+    "</output",
+    "<observation>",
+    "</observation>",
+    "Exit code:",
+    "Wall time:",
+    "Output:",
+    "OBSERVATION:",
+    "Chunk ID:",
+    "[The command completed",
+    "[Command finished",
+];
+
 pub(super) fn is_wrapper(line: &str) -> bool {
-    const OPENERS: [&str; 12] = [
-        "<returncode>",
-        "<output",
-        "</output",
-        "<observation>",
-        "</observation>",
-        "Exit code:",
-        "Wall time:",
-        "Output:",
-        "OBSERVATION:",
-        "Chunk ID:",
-        "[The command completed",
-        "[Command finished",
-    ];
-    OPENERS.iter().any(|opener| line.starts_with(opener))
+    WRAPPERS.iter().any(|opener| line.starts_with(opener))
 }
 
 /// The inside of the one long string of a small JSON object: `{"output":"…","metadata":{"exit_code":0}}`.

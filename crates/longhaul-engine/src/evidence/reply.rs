@@ -68,6 +68,11 @@ fn note(said: &[Sentence<'_>], at: usize) -> Option<Note> {
         return None;
     }
     let text = sentence.on_one_line();
+    // A command in a sentence of its own is told by its run.
+    let is_code = text.starts_with('`') && text.ends_with('`') && text.matches('`').count() == 2;
+    if is_code {
+        return None;
+    }
     let (weight, claims_success) = weigh(&text);
     if weight < TELLING {
         return None;

@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::data;
 use crate::action::{Action, Outcome, Verb};
+use crate::digest::WRAPPERS;
 use crate::facts::{FactKind, Facts};
 use crate::transcript::{BlockKind, Exchange};
 
@@ -112,8 +113,8 @@ fn unwrapped(text: &str) -> Unwrapped<'_> {
 
 /// A line without what an agent put behind it.
 fn bare(line: &str) -> &str {
-    let opens = |wrapper: &&&str| wrapper.starts_with('[');
-    let wrapped = WRAPPERS.iter().filter(opens).filter_map(|wrapper| line.find(wrapper)).min();
+    let in_brackets = wrappers().filter(|wrapper| wrapper.starts_with('['));
+    let wrapped = in_brackets.filter_map(|wrapper| line.find(wrapper)).min();
     line[..wrapped.unwrap_or(line.len())].trim()
 }
 
@@ -271,29 +272,21 @@ fn says_all_is_well(line: &str) -> bool {
         .any(|words| lower.contains(words))
 }
 
-/// What lines begin with that agents put around an output.
-const WRAPPERS: [&str; 20] = [
+/// What lines begin with that say nothing of an outcome, beside those that a digest leaves out, too.
+const ALSO_AROUND: [&str; 8] = [
     "(no output)",
-    "<returncode>",
-    "<output",
-    "</output",
-    "<observation>",
-    "</observation>",
     "<error>",
     "</error>",
-    "Exit code:",
     "exit code:",
-    "Wall time:",
-    "Output:",
-    "OBSERVATION:",
-    "Chunk ID:",
-    "[The command completed",
-    "[Command finished",
     "[Python Interpreter",
     "[Current working",
     "(Open file:",
     "(Current directory:",
 ];
+
+fn wrappers() -> impl Iterator<Item = &'static str> {
+    WRAPPERS.into_iter().chain(ALSO_AROUND)
+}
 
 /// What agents say beside an output, whatever it is.
 const ASIDES: [&str; 6] = [
@@ -309,7 +302,7 @@ fn is_wrapper(line: &str) -> bool {
     let line = line.trim();
     let is_shell_prompt = line.ends_with(['$', '#']) && (line == "bash-$" || line.contains('@'));
     is_shell_prompt
-        || WRAPPERS.iter().any(|opener| line.starts_with(opener))
+        || wrappers().any(|opener| line.starts_with(opener))
         || line.starts_with('[') && line.ends_with("Result:")
         || ASIDES.iter().any(|words| line.starts_with(words))
 }

@@ -28,7 +28,7 @@ impl Writer<'_, '_> {
             _ => Act::Edit,
         };
         let path = self.name(&file.path);
-        let from = change.from.as_ref().map(|from| Redacted::own("copied from ").and(&self.line(from, 160)));
+        let from = change.from.as_ref().map(|from| Redacted::own("copied from ").and(&self.line(from, PATH)));
         let then = self.then(file, did);
         let [out, into] = file.net();
         let mut forms = Vec::new();
@@ -39,16 +39,20 @@ impl Writer<'_, '_> {
             // Where all lines are shown, they need not be counted.
             let shown = file.changes == 1
                 && change.range.is_none()
+                && (file.created || change.how.is_none())
                 && change.out.lines <= LINES_OUT[level].min(out.len())
                 && change.into.lines <= LINES_IN[level].min(into.len());
+            // What was there before is not new, though it is written whole.
+            let is_anew = change.how == Some(Touched::Created) && !file.created;
             let counted = || match (file.changes, file.created) {
+                (1, _) if is_anew => Redacted::own("written anew, ").and(&counts(change)),
                 (1, _) => counts(change),
                 (2, true) => Redacted::own("then changed"),
                 (changes, true) => Redacted::own("then changed ").and_number(changes - 1).and_own(" times"),
                 (changes, false) => Redacted::own("").and_number(changes).and_own(" edits"),
             };
             let mut outcome = match act {
-                Act::Delete if file.created => Redacted::own("made before"),
+                Act::Delete if file.created => Redacted::own("created in the same turn"),
                 Act::Delete | Act::Restore => Redacted::own(""),
                 _ => match &from {
                     Some(from) => from.clone(),
@@ -67,7 +71,7 @@ impl Writer<'_, '_> {
     }
 
     /// What came with a change: what was changed stays changed, though that fails.
-    pub(super) fn then(&mut self, file: &File, did: &Did) -> Redacted {
+    fn then(&mut self, file: &File, did: &Did) -> Redacted {
         let first = |did: &Did| did.verdict.lines.first().cloned().unwrap_or_default();
         let tests = file.tested.and_then(|deed| self.draft.evidence.deeds.get(deed)?.did());
         if let Some(tests) = tests {
@@ -112,12 +116,7 @@ impl Writer<'_, '_> {
     }
 
     /// Telling lines of a change, each with its sign, in their order.
-    pub(super) fn lines(
-        &mut self,
-        out: &[(usize, String)],
-        into: &[(usize, String)],
-        level: usize,
-    ) -> Redacted {
+    fn lines(&mut self, out: &[(usize, String)], into: &[(usize, String)], level: usize) -> Redacted {
         let mut all = Redacted::own("");
         for (sign, lines, most) in [("−`", out, LINES_OUT[level]), ("+`", into, LINES_IN[level])] {
             let mut chosen: Vec<&(usize, String)> = lines.iter().take(most).collect();
@@ -164,7 +163,7 @@ impl Writer<'_, '_> {
             file if file.deleted => Redacted::own("deleted"),
             file if file.restored => Redacted::own("put back as it was"),
             File { by: Some(script), .. } => named("written by ", &self.line(script, 80)),
-            File { copied: Some(from), .. } => named("a copy of ", &self.line(from, 160)),
+            File { copied: Some(from), .. } => named("a copy of ", &self.line(from, PATH)),
             file if file.created || was_created => Redacted::own("created"),
             _ => Redacted::own("edited"),
         };

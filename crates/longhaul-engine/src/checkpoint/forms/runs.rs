@@ -6,6 +6,7 @@ use crate::evidence::{Did, Read, Verdict};
 use crate::redact::Redacted;
 use crate::texts::{Act, Entry};
 
+/// Characters of what came back as data, in a short form.
 const DATA: usize = 240;
 /// A field of no more characters is told wherever it stands.
 const SHORT_FIELD: usize = 24;
@@ -50,7 +51,7 @@ impl Writer<'_, '_> {
     }
 
     /// The outcome of a call; of fields, those first that no call before gave back.
-    pub(super) fn new_first(&mut self, verdict: &Verdict) -> Redacted {
+    fn new_first(&mut self, verdict: &Verdict) -> Redacted {
         if !verdict.is_data {
             return self.redact(&verdict.joined());
         }

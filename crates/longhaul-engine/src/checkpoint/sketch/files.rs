@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{PLACES, Section, Size, Sketch, Sketches, WORTH, What};
 use crate::action::{Change, Outcome, Touched, Verb};
-use crate::checkpoint::names::{path_of, short};
+use crate::checkpoint::names::{last_part, path_of, short};
 use crate::checkpoint::net::Files;
 use crate::evidence::{Did, Read};
 use crate::redact::Redacted;
@@ -80,15 +80,15 @@ impl Sketches<'_, '_> {
         for file in turn.into_list() {
             let read = &self.draft.evidence.deeds[file.deed];
             let Some(change) = read.did().and_then(|did| did.changes.get(file.place)) else { continue };
-            let rate =
-                if file.created && file.deleted { WORTH.undone } else { fate.worth(change, file.deed) };
+            let is_undone = file.created && file.deleted;
+            let (size, rate) =
+                if is_undone { (Size::Scratch, WORTH.undone) } else { fate.worth(change, file.deed) };
             let at = (read.unit, read.block * PLACES + file.place);
-            let size = if rate < WORTH.change { Size::Scratch } else { Size::Work };
             self.add(What::Change(read, file, size), at, rate);
         }
     }
 
-    /// What became of each file: the work itself first, then what was made beside it, then what was only read.
+    /// What became of each file: what was there before first, then what was made, then what is gone, then what was only read.
     pub(super) fn files(&mut self, files: Files) {
         let deeds = &self.draft.evidence.deeds;
         let before = self.draft.previous.map_or(&[][..], |before| before.list(Section::RelevantFiles));
@@ -103,7 +103,8 @@ impl Sketches<'_, '_> {
                 file if !file.is_changed() && file.reads > 1 => (3, WORTH.file_made),
                 file if !file.is_changed() => (3, WORTH.file_read),
                 file if file.deleted || file.restored => (2, WORTH.file_made),
-                file if file.created && file.reads == 0 && file.changes <= MADE_ONCE => (1, WORTH.file_made),
+                file if file.created && file.changes <= MADE_ONCE => (1, WORTH.file_made),
+                file if file.created => (1, WORTH.file),
                 // What an entry says already, with the whole path.
                 file if file.changes == 1 && short(&file.path) == file.path => (0, WORTH.file_made),
                 _ => (0, WORTH.file),
@@ -133,25 +134,25 @@ impl<'d> Fate<'d> {
         Self { deleted: deleted_later(deeds), touched: touched.collect() }
     }
 
-    /// What a change is worth that this exchange made.
-    fn worth(&self, change: &Change, index: usize) -> f64 {
+    /// How much is told of a change that this exchange made, and what it is worth.
+    fn worth(&self, change: &Change, index: usize) -> (Size, f64) {
         let is_gone = |path: &str| self.deleted.get(path).is_some_and(|last| *last > index);
         let folders = change.path.match_indices('/').map(|(at, _)| &change.path[..at]);
         let gone = is_gone(&change.path) || is_gone(".") || folders.into_iter().any(is_gone);
         let is_scratch =
             change.writes.is_empty() && change.from.is_none() && !self.touched.contains(change.path.as_str());
         match change.how {
-            _ if gone => WORTH.undone,
-            Some(Touched::Created) if is_scratch => WORTH.created,
-            Some(Touched::Deleted) => WORTH.undone,
-            _ => WORTH.change,
+            _ if gone => (Size::Scratch, WORTH.undone),
+            Some(Touched::Created) if is_scratch => (Size::Scratch, WORTH.created),
+            Some(Touched::Deleted) => (Size::Scratch, WORTH.undone),
+            _ => (Size::Work, WORTH.change),
         }
     }
 }
 
 /// Whether a script is written and run at once: then it is told by its run, unless it is there to change something else.
 fn is_told_by_run(change: &Change, did: &Did) -> bool {
-    let name = change.path.rsplit('/').next().unwrap_or(&change.path);
+    let name = last_part(&change.path);
     let is_run = |at: usize| {
         did.same[..at].ends_with(['/', ' '])
             && did.same[at + name.len()..].trim_start_matches([';', ' ']).is_empty()

@@ -56,7 +56,7 @@ impl<'d> Sketches<'_, 'd> {
     }
 
     /// Whether the work that a message asked for was handed in, before anybody said something else.
-    pub(super) fn is_handed_in(&self, unit: usize) -> bool {
+    fn is_handed_in(&self, unit: usize) -> bool {
         let evidence = self.draft.evidence;
         let next = evidence.said.get(evidence.said.partition_point(|said| said.unit <= unit));
         let Some(end) = next.map(|next| next.unit) else { return false };
@@ -69,7 +69,7 @@ impl<'d> Sketches<'_, 'd> {
     }
 
     /// Whether the turn of a message ended with closing words before the next one.
-    pub(super) fn is_answered(&self, unit: usize) -> bool {
+    fn is_answered(&self, unit: usize) -> bool {
         let Evidence { said, told, .. } = self.draft.evidence;
         let next = said.get(said.partition_point(|said| said.unit <= unit)).map(|next| next.unit);
         let closing = told[..told.partition_point(|told| next.is_none_or(|next| told.unit < next))].last();
