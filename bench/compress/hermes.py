@@ -20,6 +20,8 @@ import tempfile
 import time
 from types import SimpleNamespace
 
+import chat
+
 os.environ["HERMES_HOME"] = tempfile.mkdtemp()
 
 from agent import context_compressor, redact  # noqa: E402
@@ -51,7 +53,7 @@ def main():
 
     logging.disable(logging.CRITICAL)
     context_compressor.call_llm = stub
-    messages = json.load(open(options.body, encoding="utf-8"))["messages"]
+    messages = chat.messages(json.load(open(options.body, encoding="utf-8")))
     before = json.dumps(messages)
     _, _, out, compressor = once(messages, options.window)
     if not compressor._last_compression_made_progress or compressor._last_summary_fallback_used or len(out) >= len(messages):

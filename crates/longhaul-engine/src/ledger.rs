@@ -84,6 +84,11 @@ impl Ledger {
         self.covers == 0
     }
 
+    /// Whether every message and block stays where it is.
+    pub(crate) fn only_changes_texts(&self) -> bool {
+        self.gone.is_empty() && self.removed.is_empty() && self.checkpoint.is_none()
+    }
+
     /// Whether this transcript begins with the units that the decisions are about.
     #[must_use]
     pub fn matches(&self, transcript: &Transcript<'_>) -> bool {

@@ -33,22 +33,26 @@ pub fn escape(text: &str) -> String {
 /// Reads what stands between the quotes of a JSON string. Half a surrogate pair reads as U+FFFD.
 #[must_use]
 pub fn unescape(raw: &str) -> Cow<'_, str> {
-    let Some(first) = memchr::memchr(b'\\', raw.as_bytes()) else { return Cow::Borrowed(raw) };
+    let next = |from: usize| memchr::memchr(b'\\', &raw.as_bytes()[from..]).map(|plain| from + plain);
+    let Some(mut escape) = next(0) else { return Cow::Borrowed(raw) };
     let mut out = String::with_capacity(raw.len());
-    out.push_str(&raw[..first]);
-    let mut rest = &raw[first..];
-    while let Some(after) = rest.strip_prefix('\\') {
-        let (character, used) = escaped_char(after);
+    let mut copied = 0;
+    loop {
+        out.push_str(&raw[copied..escape]);
+        let (character, used) = escaped_char(&raw[escape + 1..]);
         out.push(character);
-        rest = &after[used..];
-        let plain = memchr::memchr(b'\\', rest.as_bytes()).unwrap_or(rest.len());
-        out.push_str(&rest[..plain]);
-        rest = &rest[plain..];
+        copied = escape + 1 + used;
+        match next(copied) {
+            Some(at) => escape = at,
+            None => break,
+        }
     }
+    out.push_str(&raw[copied..]);
     Cow::Owned(out)
 }
 
 /// The character of the escape whose text after the backslash begins `after`, and how many bytes of it were used.
+#[inline]
 fn escaped_char(after: &str) -> (char, usize) {
     let plain = match after.as_bytes().first() {
         Some(b'n') => '\n',

@@ -32,7 +32,7 @@ use crate::parallel;
 use crate::passes::ByteLimits;
 use crate::policy::Policy;
 use crate::redact::Redactor;
-use crate::transcript::Transcript;
+use crate::transcript::{ElementId, Transcript};
 use crate::{Refused, Rewrite, Tokens, wire};
 
 /// Plans a compaction: first what was decided before is decided again, word for word; then, if what that leaves is still too
@@ -78,6 +78,14 @@ pub fn compressor(
     Ok(Plan::Ready(outcome))
 }
 
+/// Looks at a request that is left as it is, so that a later compaction finds known what was there already. It costs what is new
+/// since the last look. Gives the tokens of the request.
+pub fn prepare(policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
+    let total = Meter::of(&policy.model).parts(known, transcript).total();
+    let _ = Evidence::of(known, transcript);
+    total
+}
+
 /// One compaction of a transcript as it stands.
 fn compact(
     policy: &Policy,
@@ -111,7 +119,7 @@ fn compact(
             format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
         return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
     };
-    if let Some(rule) = newly_broken(&outcome.body, policy, transcript) {
+    if let Some(rule) = newly_broken(&outcome, policy, transcript) {
         let Some(second_best) = in_place(&mut work, &settled, rule)? else {
             let reason =
                 format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
@@ -160,16 +168,31 @@ fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '
 }
 
 /// A rule that a rewritten body breaks and the original did not. No strange shape of a request is to end in a refusal: what
-/// nobody thought of is left alone. The original, which may be a hundred times larger, is judged only if there is need.
-fn newly_broken(body: &str, policy: &Policy, transcript: &Transcript<'_>) -> Option<&'static str> {
+/// nobody thought of is left alone. The original, which may be a hundred times larger, is judged only if there is need: not
+/// for what is wrong at its end, where both are the same. A text in place of another breaks no rule.
+fn newly_broken(outcome: &Outcome, policy: &Policy, transcript: &Transcript<'_>) -> Option<&'static str> {
+    if outcome.ledger.only_changes_texts() {
+        return None;
+    }
     let target = policy.model.target(transcript.dialect);
-    let after = check(body, transcript.dialect, &target);
+    let mut after = check(&outcome.body, transcript.dialect, &target);
+    let same_end = outcome.report.messages.after.saturating_sub(unchanged_at_the_end(outcome, transcript));
+    let in_same_end = |at: &str| at.split('/').nth(2).and_then(|index| index.parse().ok()) > Some(same_end);
+    after.retain(|violation| !in_same_end(&violation.at));
     if after.is_empty() {
         return None;
     }
     let before: BTreeSet<&str> =
         check(transcript.body, transcript.dialect, &target).iter().map(|violation| violation.rule).collect();
     after.iter().map(|violation| violation.rule).find(|rule| !before.contains(rule))
+}
+
+/// How many messages stand, byte for byte, behind all that was changed.
+fn unchanged_at_the_end(outcome: &Outcome, transcript: &Transcript<'_>) -> usize {
+    let Some(array) = transcript.messages else { return 0 };
+    let end = outcome.rewrite.splices().last().map_or(0, |splice| splice.at.end);
+    let stands = |index: &usize| transcript.span_of(ElementId { array, index: *index as u32 }).start >= end;
+    (0..transcript.message_count()).rev().take_while(stands).count()
 }
 
 /// The second best, where folding would break a rule: nothing goes, and what may be shorter is. Where the window is too small
@@ -193,7 +216,7 @@ fn in_place(
         }
     }
     let Some(mut outcome) = settled.clone().outcome(work.known, &draft)? else { return Ok(None) };
-    if newly_broken(&outcome.body, work.policy, survey.transcript).is_some() {
+    if newly_broken(&outcome, work.policy, survey.transcript).is_some() {
         return Ok(None);
     }
     outcome.report.notes.push(format!(
@@ -289,7 +312,7 @@ fn checkpoint_budget(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<
     (budget < replaced).then_some(budget)
 }
 
-/// Whether pruning alone could reach the goal, if it left nothing of what it may change.
+/// Whether pruning alone could reach the goal, if it left as little as it can of what it may change.
 fn could_be_enough(survey: &Survey<'_, '_>, bounds: &Bounds, goal: Tokens) -> bool {
     let most: Tokens = bounds.free().map(|unit| survey.prunable(unit)).sum();
     survey.total - most <= goal

@@ -23,7 +23,7 @@ pub use report::{
     StateReport, Step, TokensReport, Trigger, UnitsReport, What, WrittenBy, ZoneReport,
 };
 
-pub use compressor::compressor;
+pub use compressor::{compressor, prepare};
 pub use sacred_zone::sacred_zone;
 
 use crate::ledger::Ledger;

@@ -82,14 +82,18 @@ impl<'t, 'b> Survey<'t, 'b> {
         placed.filter(|result| editable(result.block)).collect()
     }
 
-    /// The tokens of what pruning can make shorter in a unit: results, arguments, pictures.
+    /// The tokens that pruning could take off a unit at most: of results, arguments and pictures about as much stays as the
+    /// shortest line or pointer takes, and a little of what is long.
     pub(super) fn prunable(&self, unit: usize) -> Tokens {
+        const LINE: Tokens = Tokens(12);
+        const SHARE: u64 = 32;
+        let off = |tokens: &Tokens| *tokens - LINE - Tokens(tokens.number() / SHARE);
         let tokens = &self.blocks[unit];
         match &self.transcript.units[unit].kind {
-            UnitKind::Step { reply, .. } => tokens[reply.len()..].iter().copied().sum(),
+            UnitKind::Step { reply, .. } => tokens[reply.len()..].iter().map(off).sum(),
             UnitKind::Prompt { blocks, .. } => {
                 let pictures = blocks.iter().zip(tokens).filter(|(block, _)| block.kind != BlockKind::Text);
-                pictures.map(|(_, tokens)| *tokens).sum()
+                pictures.map(|(_, tokens)| off(tokens)).sum()
             }
             UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => Tokens::ZERO,
         }

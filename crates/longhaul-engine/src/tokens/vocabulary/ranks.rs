@@ -39,17 +39,20 @@ impl<'t> Ranks<'t> {
     }
 
     /// Whether these bytes are a token: every single one is.
+    #[inline]
     pub(crate) fn is_token(self, bytes: &[u8]) -> bool {
         bytes.len() == 1 || self.of(bytes).is_some()
     }
 
     /// The rank of a token of two bytes.
+    #[inline]
     pub(crate) fn of_pair(self, first: u8, second: u8) -> Option<u32> {
         let rank = u32::from_le_bytes(self.pairs[usize::from(first) << 8 | usize::from(second)]);
         (rank != NONE).then_some(rank)
     }
 
     /// The rank of a token of two bytes or more.
+    #[inline]
     pub(crate) fn of(self, token: &[u8]) -> Option<u32> {
         if let &[first, second] = token {
             return self.of_pair(first, second);
@@ -71,6 +74,7 @@ impl<'t> Ranks<'t> {
 
 /// A hash that loses nothing of eight bytes: fewer are filled up with a byte that says how many and never occurs in text,
 /// and a multiplication by an odd number can be undone, as can the shift.
+#[inline]
 pub(crate) fn hash(token: &[u8]) -> u64 {
     let length = token.len();
     let filled = if length < 8 { (0xF8 + length as u64) << 56 } else { 0 };

@@ -31,7 +31,6 @@ fn class_of_ascii(byte: u8) -> Class {
     Class(FIRST[usize::from(byte)])
 }
 
-#[inline]
 fn class_of(character: char) -> Class {
     let at = character as usize;
     let row = usize::from(TABLE[at / BLOCK]);
@@ -47,6 +46,7 @@ pub(super) struct Pieces<'t> {
 impl<'t> Iterator for Pieces<'t> {
     type Item = &'t [u8];
 
+    #[inline]
     fn next(&mut self) -> Option<&'t [u8]> {
         let start = self.at;
         if start == self.text.len() {
@@ -74,8 +74,13 @@ impl Pieces<'_> {
         match self.text.as_bytes().get(at) {
             None => (Class::NONE, at),
             Some(&byte) if byte.is_ascii() => (class_of_ascii(byte), at + 1),
-            Some(_) => self.text[at..].chars().next().map_or((Class::NONE, at), |c| (class_of(c), at + c.len_utf8())),
+            Some(_) => self.class_of_wide(at),
         }
+    }
+
+    #[inline(never)]
+    fn class_of_wide(&self, at: usize) -> (Class, usize) {
+        self.text[at..].chars().next().map_or((Class::NONE, at), |c| (class_of(c), at + c.len_utf8()))
     }
 
     /// Where a run of characters ends that have one of these classes.
@@ -90,6 +95,7 @@ impl Pieces<'_> {
         }
     }
 
+    #[inline]
     fn end_of_piece(&self, start: usize) -> usize {
         let (first, after) = self.class(start);
         if first.has(Class::LETTER) {
@@ -121,6 +127,7 @@ impl Pieces<'_> {
     }
 
     /// Capitals, then other letters; letters that are both, and marks, go with either.
+    #[inline]
     fn word(&self, start: usize) -> Word {
         let (mut at, mut other) = (start, None);
         loop {
