@@ -170,6 +170,11 @@ pub fn long_body(dialect: Dialect, seed: u64) -> Generated {
     write(dialect, seed, Length::Long)
 }
 
+/// So many bodies with their names, of one dialect after the other.
+pub fn some(count: u64) -> impl Iterator<Item = (String, Generated)> {
+    (0..count).map(|seed| (format!("generated {seed}"), body(Dialect::ALL[seed as usize % 3], seed)))
+}
+
 fn write(dialect: Dialect, seed: u64, length: Length) -> Generated {
     let mut writer = Writer {
         numbers: Numbers(seed),

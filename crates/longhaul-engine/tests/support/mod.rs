@@ -7,22 +7,18 @@ pub mod session;
 use std::path::PathBuf;
 
 use longhaul_engine::transcript::{Block, Exchange, Status, Transcript, UnitKind};
+use longhaul_engine::{Dialect, wire};
 use serde_json::Value;
 
-/// The folder of shared data, or nothing, said aloud.
-pub fn shared() -> Option<PathBuf> {
-    let folder = std::env::var_os("LONGHAUL_SHARED").map(PathBuf::from);
-    if folder.is_none() {
-        println!("skipped: LONGHAUL_SHARED is not set, so there are no real bodies to read");
-    }
-    folder
+/// A file or folder of the shared data, which only the tests that are listed as `real` read.
+pub fn shared(path: &str) -> PathBuf {
+    let folder = std::env::var_os("LONGHAUL_SHARED").expect("LONGHAUL_SHARED names the folder of real data");
+    PathBuf::from(folder).join(path)
 }
 
 /// The corpus bodies with their file names.
 pub fn corpus() -> Vec<(String, String)> {
-    let Some(shared) = shared() else { return Vec::new() };
-    let mut paths: Vec<_> =
-        std::fs::read_dir(shared.join("corpus")).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut paths: Vec<_> = std::fs::read_dir(shared("corpus")).unwrap().map(|e| e.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "json"));
     paths.sort();
     assert!(!paths.is_empty(), "LONGHAUL_SHARED names a folder without a corpus");
@@ -30,6 +26,15 @@ pub fn corpus() -> Vec<(String, String)> {
         .iter()
         .map(|p| (p.file_name().unwrap().to_string_lossy().into(), std::fs::read_to_string(p).unwrap()))
         .collect()
+}
+
+/// A body with its name and its dialect.
+pub type Body = (String, Dialect, String);
+
+/// The corpus bodies with the dialects that they are recognised as.
+pub fn real_bodies() -> Vec<Body> {
+    let dialect = |body: &str| wire::parse(None, body).unwrap().0.dialect;
+    corpus().into_iter().map(|(name, body)| (name, dialect(&body), body)).collect()
 }
 
 /// The same body, written in other ways: pretty-printed, with CRLF, with every non-ASCII character escaped, with its keys

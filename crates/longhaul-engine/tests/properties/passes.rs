@@ -4,23 +4,13 @@
 //! the changes as `unit.block pass: text`, the same in every dialect. `UPDATE_GOLDEN=1 cargo test` writes them anew; read the
 //! difference before keeping it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::too_many_lines,
-    clippy::needless_pass_by_value,
-    clippy::similar_names,
-    clippy::format_collect,
-    reason = "all of it is test code, in functions too"
-)]
-
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
+use crate::support::session::{self, Call, Turn};
+use crate::support::{Numbers, corpus, generate};
 use longhaul_engine::action::Actions;
 use longhaul_engine::check::{Severity, Target, check};
 use longhaul_engine::passes::{ByteLimits, Change, NewText, PASSES, Scope, byte_budget, run_all};
@@ -28,8 +18,21 @@ use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::transcript::{Block, BlockKind, Form, Transcript};
 use longhaul_engine::{Dialect, Rewrite, models, wire};
 use serde_json::Value;
-use support::session::{self, Call, Turn};
-use support::{Numbers, corpus, generate};
+
+tests! {
+    always: [
+        each_pass_does_as_written_down,
+        whatever_comes_in_it_gets_shorter_stays_valid_and_comes_to_rest,
+        each_pass_alone_comes_to_rest_too,
+        a_failure_never_reads_as_a_success,
+        a_body_that_is_too_large_loses_images_first_then_the_largest_results,
+        looking_is_linear_and_fast,
+        forms_of_arguments_stay_what_they_are,
+    ],
+    real: [
+        real_sessions_too,
+    ],
+}
 
 fn policy(prune_characters: usize) -> Policy {
     let (mut policy, _) = Policy::new(&Config::default(), &models::find("gpt-5")).unwrap();
@@ -66,7 +69,6 @@ fn shown(change: &Change) -> String {
     format!("{}.{} {}: {}\n", change.at.unit, change.at.block, change.pass, text.replace('\n', "\\n"))
 }
 
-#[test]
 fn each_pass_does_as_written_down() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/passes");
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -243,7 +245,6 @@ fn holds(transcript: &Transcript<'_>, allowed: usize, changes: &[Change]) -> Str
     after
 }
 
-#[test]
 fn whatever_comes_in_it_gets_shorter_stays_valid_and_comes_to_rest() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let policies = [(policy(150), 1), (policy(200), 0)];
@@ -268,7 +269,6 @@ fn whatever_comes_in_it_gets_shorter_stays_valid_and_comes_to_rest() {
     }
 }
 
-#[test]
 fn each_pass_alone_comes_to_rest_too() {
     for (dialect, body) in bodies(60) {
         let policy = policy(150);
@@ -282,7 +282,6 @@ fn each_pass_alone_comes_to_rest_too() {
     }
 }
 
-#[test]
 fn real_sessions_too() {
     for (name, body) in corpus() {
         let (transcript, _) = wire::parse(None, &body).unwrap();
@@ -295,11 +294,10 @@ fn real_sessions_too() {
         for change in &made {
             *by_pass.entry(change.pass).or_default() += 1;
         }
-        println!("{name}: {} → {} bytes, {by_pass:?}", body.len(), after.len());
+        say!("{name}: {} → {} bytes, {by_pass:?}", body.len(), after.len());
     }
 }
 
-#[test]
 fn a_failure_never_reads_as_a_success() {
     for (dialect, body) in bodies(150) {
         let (transcript, _) = wire::parse(dialect, &body).unwrap();
@@ -315,7 +313,6 @@ fn a_failure_never_reads_as_a_success() {
     }
 }
 
-#[test]
 fn a_body_that_is_too_large_loses_images_first_then_the_largest_results() {
     let line = "some line of output\n";
     for dialect in Dialect::ALL {
@@ -351,7 +348,6 @@ fn a_body_that_is_too_large_loses_images_first_then_the_largest_results() {
 }
 
 /// Where nothing matches the passes only look: the time is that of a few looks at each byte.
-#[test]
 fn looking_is_linear_and_fast() {
     let text = |seed: usize| -> String {
         (0..60)
@@ -375,12 +371,12 @@ fn looking_is_linear_and_fast() {
             changes(&policy(200), &transcript, steps, |scope| {
                 let start = Instant::now();
                 let made = run_all(scope);
-                println!("{} bytes: run_all {:?}", body.len(), start.elapsed());
+                say!("{} bytes: run_all {:?}", body.len(), start.elapsed());
                 made
             }),
             []
         );
-        println!("with actions {:?}", start.elapsed());
+        say!("with actions {:?}", start.elapsed());
         (body.len(), start.elapsed().as_secs_f64())
     };
     let (small, large) = (time(250), time(2_500));
@@ -388,7 +384,6 @@ fn looking_is_linear_and_fast() {
     assert!(large.1 < 40.0 * small.1 + 0.5, "ten times the bytes took {} instead of {}", large.1, small.1);
 }
 
-#[test]
 fn forms_of_arguments_stay_what_they_are() {
     let long = "x".repeat(300);
     for (dialect, form) in [(Dialect::Chat, Form::JsonInString), (Dialect::Messages, Form::Json)] {

@@ -1,20 +1,10 @@
 //! What must hold of every compaction by the compressor, whatever the transcript: over generated bodies in all dialects, and over
 //! real ones.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::too_many_lines,
-    clippy::needless_pass_by_value,
-    clippy::similar_names,
-    clippy::format_collect,
-    reason = "all of it is test code, in functions too"
-)]
-
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::generate::{self, Generated};
+use crate::support::{Numbers, corpus, sketch};
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::evidence::Evidence;
 use longhaul_engine::known::Known;
@@ -30,8 +20,15 @@ use longhaul_engine::transcript::{
 };
 use longhaul_engine::{Dialect, Tokens, wire};
 use serde_json::{Value, json};
-use support::generate::{self, Generated};
-use support::{Numbers, corpus};
+
+tests! {
+    always: [
+        every_generated_body_is_compacted_as_promised,
+    ],
+    real: [
+        every_real_body_is_compacted_as_promised_at_three_window_sizes,
+    ],
+}
 
 /// How many transcripts are generated in each dialect.
 const CASES: u64 = 3_400;
@@ -216,7 +213,7 @@ impl Trial<'_> {
         let mut calm =
             Self { wish: Wish { force: false, to_tokens: None, ..self.wish.clone() }, ..self.same() };
         calm.policy.threshold = usize::MAX;
-        let says = |body: &str| support::sketch(&wire::parse(self.dialect, body).unwrap().0);
+        let says = |body: &str| sketch(&wire::parse(self.dialect, body).unwrap().0);
         let mut grown = (self.body.to_owned(), outcome.body.clone());
         for text in ["And then?", "Go on, then."] {
             let (Some(original), Some(view)) = (self.grown(&grown.0, text), self.grown(&grown.1, text))
@@ -337,7 +334,7 @@ fn trial(generated: &Generated, seed: u64) -> Trial<'_> {
 }
 
 /// The cases to try: all of them; or, for somebody who looks into one, those that `GENERATED` names, as in
-/// `GENERATED="chat 28, messages 3" cargo test -p longhaul-engine --test compressor_properties every_generated -- --nocapture`;
+/// `GENERATED="chat 28, messages 3" cargo test -p longhaul-engine --test properties every_generated -- --nocapture`;
 /// or those of other seeds, in every dialect, as in `GENERATED=4000..9000`.
 struct Cases {
     list: Vec<(Dialect, u64)>,
@@ -379,9 +376,9 @@ fn run(cases: impl Iterator<Item = (Dialect, u64)>, shown: bool) -> (Vec<String>
         let trial = trial(&generated, seed);
         let (outcome, wrong) = trial.judge(&generated.secrets);
         if shown {
-            println!("{}: {:?}\n{}", trial.name, trial.wish, generated.body);
+            say!("{}: {:?}\n{}", trial.name, trial.wish, generated.body);
             let after = outcome.as_ref().map(|o| format!("{:?}\n{}", o.report.tokens, o.body));
-            println!("→ {}", after.unwrap_or_else(|| "left as it is".to_owned()));
+            say!("→ {}", after.unwrap_or_else(|| "left as it is".to_owned()));
         }
         if let Some(outcome) = outcome {
             counts[0] += 1;
@@ -393,7 +390,6 @@ fn run(cases: impl Iterator<Item = (Dialect, u64)>, shown: bool) -> (Vec<String>
     (all, counts)
 }
 
-#[test]
 fn every_generated_body_is_compacted_as_promised() {
     let Cases { list, shown } = Cases::wanted();
     let are_all = list.len() as u64 >= CASES * Dialect::ALL.len() as u64;
@@ -417,7 +413,7 @@ fn every_generated_body_is_compacted_as_promised() {
     let show: Vec<String> = wrong.iter().map(|wrong| wrong.chars().take(500).collect()).collect();
     assert!(wrong.is_empty(), "{} do not hold\n{}", wrong.len(), show.join("\n"));
     let [compacted, with_checkpoint, with_secrets] = counts;
-    println!("{compacted} compacted, {with_checkpoint} with a checkpoint, {with_secrets} with secrets");
+    say!("{compacted} compacted, {with_checkpoint} with a checkpoint, {with_secrets} with secrets");
     assert!(!are_all || with_checkpoint > 3_000 && with_secrets > 1_000, "{counts:?}");
 }
 
@@ -472,7 +468,6 @@ fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
     system + pinned - could_go + Tokens(400)
 }
 
-#[test]
 fn every_real_body_is_compacted_as_promised_at_three_window_sizes() {
     let mut wrong = Vec::new();
     for (name, body) in corpus() {
