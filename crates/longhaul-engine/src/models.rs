@@ -513,22 +513,4 @@ mod tests {
             assert!(found.max_output <= found.window && found.input_window() >= 4_000, "{}", row.pattern);
         }
     }
-
-    #[test]
-    fn every_model_of_the_corpus_has_a_row() {
-        let Some(shared) = std::env::var_os("LONGHAUL_SHARED") else {
-            println!("skipped: LONGHAUL_SHARED is not set");
-            return;
-        };
-        let index = std::fs::read_to_string(std::path::Path::new(&shared).join("corpus/INDEX.csv")).unwrap();
-        let mut seen = 0;
-        for line in index.lines().skip(1) {
-            let Some(name) = line.split(',').nth(2) else { continue };
-            if name != "unknown" {
-                assert!(find(name).row.is_some(), "no row for {name}");
-                seen += 1;
-            }
-        }
-        assert!(seen > 80, "only {seen} models read from the index");
-    }
 }

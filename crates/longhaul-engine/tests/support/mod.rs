@@ -2,27 +2,27 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 pub mod generate;
-pub mod session;
+pub mod notation;
+pub mod passes;
+pub mod write;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use longhaul_engine::transcript::{Block, Exchange, Status, Transcript, UnitKind};
+use longhaul_engine::{Dialect, wire};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
-/// The folder of shared data, or nothing, said aloud.
-pub fn shared() -> Option<PathBuf> {
-    let folder = std::env::var_os("LONGHAUL_SHARED").map(PathBuf::from);
-    if folder.is_none() {
-        println!("skipped: LONGHAUL_SHARED is not set, so there are no real bodies to read");
-    }
-    folder
+/// A file or folder of the shared data, which only the tests that are listed as `real` read.
+pub fn shared(path: &str) -> PathBuf {
+    let folder = std::env::var_os("LONGHAUL_SHARED").expect("LONGHAUL_SHARED names the folder of real data");
+    PathBuf::from(folder).join(path)
 }
 
 /// The corpus bodies with their file names.
 pub fn corpus() -> Vec<(String, String)> {
-    let Some(shared) = shared() else { return Vec::new() };
-    let mut paths: Vec<_> =
-        std::fs::read_dir(shared.join("corpus")).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut paths: Vec<_> = std::fs::read_dir(shared("corpus")).unwrap().map(|e| e.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|e| e == "json"));
     paths.sort();
     assert!(!paths.is_empty(), "LONGHAUL_SHARED names a folder without a corpus");
@@ -30,6 +30,15 @@ pub fn corpus() -> Vec<(String, String)> {
         .iter()
         .map(|p| (p.file_name().unwrap().to_string_lossy().into(), std::fs::read_to_string(p).unwrap()))
         .collect()
+}
+
+/// A body with its name and its dialect.
+pub type Body = (String, Dialect, String);
+
+/// The corpus bodies with the dialects that they are recognised as.
+pub fn real_bodies() -> Vec<Body> {
+    let dialect = |body: &str| wire::parse(None, body).unwrap().0.dialect;
+    corpus().into_iter().map(|(name, body)| (name, dialect(&body), body)).collect()
 }
 
 /// The same body, written in other ways: pretty-printed, with CRLF, with every non-ASCII character escaped, with its keys
@@ -123,6 +132,23 @@ pub fn canonical(json: &str) -> String {
         }
     }
     serde_json::from_str(json).map_or_else(|_| json.to_owned(), |value| sorted(value).to_string())
+}
+
+/// Fails where eight times the input takes far more than eight times the work: a quadratic walk takes 64 times as much. Work is
+/// the time that this thread had on a processor, the least of several runs, which other work on the machine hardly changes.
+pub fn assert_in_proportion<T>(what: &str, make: impl Fn(usize) -> T, run: impl Fn(&T)) {
+    let spent = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
+    let work = |times: usize| {
+        let input = make(times);
+        let once = |_| {
+            let start = spent();
+            run(&input);
+            spent().abs_diff(start)
+        };
+        (0..5).map(once).min().unwrap()
+    };
+    let (one, eight) = (work(1), work(8));
+    assert!(eight < 24 * one, "{what}: eight times the input took {one:?} → {eight:?}");
 }
 
 /// Repeatable numbers for tests: `SplitMix64`.

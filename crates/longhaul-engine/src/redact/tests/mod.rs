@@ -2,7 +2,6 @@
 
 mod cases;
 mod generate;
-mod labelled;
 mod properties;
 
 use super::{Content, Redaction, Redactor, Rules};

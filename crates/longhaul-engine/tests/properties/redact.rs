@@ -1,20 +1,22 @@
 //! Real data, where it is: recall and false alarms on the labelled rows that are not contested, and bodies without secrets.
 
-use std::path::Path;
 use std::process::Command;
 
-use super::redaction;
-use crate::redact::{Content, Redactor, Rules};
+use longhaul_engine::redact::{Content, Found, Redactor, Rules};
 
-#[test]
+use crate::support::{corpus, shared};
+
+tests! {
+    always: [],
+    real: [
+        the_labelled_set_is_found_and_its_look_alikes_are_not,
+        real_bodies_keep_every_byte,
+    ],
+}
+
 fn the_labelled_set_is_found_and_its_look_alikes_are_not() {
-    let Some(shared) = std::env::var_os("LONGHAUL_SHARED") else {
-        println!("skipped: LONGHAUL_SHARED is not set");
-        return;
-    };
-    let file = Path::new(&shared).join("secrets/labelled.jsonl.gz");
-    let unpacked = Command::new("gzip").arg("-dc").arg(file).output().unwrap();
-    let contested: Vec<usize> = include_str!("../../../../../bench/redact/contested.csv")
+    let unpacked = Command::new("gzip").arg("-dc").arg(shared("secrets/labelled.jsonl.gz")).output().unwrap();
+    let contested: Vec<usize> = include_str!("../../../../bench/redact/contested.csv")
         .lines()
         .skip(1)
         .map(|line| line.split(',').next().unwrap().parse().unwrap())
@@ -26,7 +28,7 @@ fn the_labelled_set_is_found_and_its_look_alikes_are_not() {
         }
         let row: serde_json::Value = serde_json::from_str(line).unwrap();
         let text = row["text"].as_str().unwrap();
-        let found = redaction(text, Content::Text).found;
+        let found = Redactor::numbered(Rules::default()).redact(text, Content::Text).found;
         if row["label"] == true {
             positives += 1;
             let value = row["secret"].as_str().unwrap_or_default().trim();
@@ -36,29 +38,21 @@ fn the_labelled_set_is_found_and_its_look_alikes_are_not() {
             alarms += usize::from(!found.is_empty());
         }
     }
-    println!("missed {missed} of {positives}, false alarms {alarms} of {negatives}");
+    say!("missed {missed} of {positives}, false alarms {alarms} of {negatives}");
     assert!(missed * 100 <= positives * 3, "missed {missed} of {positives}");
     assert!(alarms * 100 <= negatives * 5, "false alarms {alarms} of {negatives}");
 }
 
-#[test]
 fn real_bodies_keep_every_byte() {
-    let Some(shared) = std::env::var_os("LONGHAUL_SHARED") else {
-        println!("skipped: LONGHAUL_SHARED is not set");
-        return;
-    };
-    let files =
-        std::fs::read_dir(Path::new(&shared).join("corpus")).unwrap().map(|entry| entry.unwrap().path());
-    for file in files.filter(|file| file.extension().is_some_and(|ending| ending == "json")) {
-        let body = std::fs::read_to_string(&file).unwrap();
+    for (name, body) in corpus() {
         let done = Redactor::numbered(Rules::default()).redact_json(&body).unwrap();
-        assert_eq!((done.found, done.sealed), (vec![], vec![]), "{}", file.display());
+        assert_eq!((done.found, done.sealed), (vec![], vec![]), "{name}");
         assert_eq!(done.text.as_str(), body);
     }
 }
 
 /// Whether more than 8 characters in a row of the value itself, or all of a shorter one, are in no finding.
-fn is_left(value: &str, text: &str, found: &[crate::redact::Found]) -> bool {
+fn is_left(value: &str, text: &str, found: &[Found]) -> bool {
     let covered = |at: usize| found.iter().any(|found| (found.start..found.end).contains(&at));
     let longest = |start: usize| {
         let bytes: Vec<bool> = (start..start + value.len()).map(covered).collect();

@@ -1,21 +1,10 @@
 //! What marks are worth over whole sessions, by the modelled cache.
 //!
-//!     LONGHAUL_SHARED=… cargo test -p longhaul-engine --test cache_sessions -- --nocapture
-
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::too_many_lines,
-    clippy::needless_pass_by_value,
-    clippy::similar_names,
-    clippy::format_collect,
-    reason = "all of it is test code, in functions too"
-)]
-
-mod support;
+//!     LONGHAUL_SHARED=… cargo test -p longhaul-engine --test properties cache_sessions -- --nocapture
 
 use std::time::Duration;
 
+use crate::support::corpus;
 use longhaul_engine::cache::{self, Cache, Carrier, Chain, Landmarks, Marking, Request, Rules, Weights};
 use longhaul_engine::cost::{self, Course, Marks, Replay, Sent, Session};
 use longhaul_engine::known::Known;
@@ -26,7 +15,17 @@ use longhaul_engine::texts::CHECKPOINT_OPENING;
 use longhaul_engine::wire::{self, Lifetime, Part};
 use longhaul_engine::{Dialect, Tokens, Transcript, models};
 use serde_json::{Value, json};
-use support::corpus;
+
+tests! {
+    always: [
+        marks_alone_take_three_quarters_off_a_growing_session,
+        after_a_compaction_the_cache_is_settled_by_the_second_turn,
+        twenty_seven_in_a_hundred_people_take_more_than_five_minutes,
+    ],
+    real: [
+        marks_alone_take_three_quarters_off_the_input_of_real_sessions,
+    ],
+}
 
 const MODEL: &str = "claude-sonnet-4-5";
 
@@ -61,7 +60,6 @@ fn without_pauses(requests: &[Sent]) -> Vec<Duration> {
     vec![Duration::from_secs(10); requests.len()]
 }
 
-#[test]
 fn marks_alone_take_three_quarters_off_the_input_of_real_sessions() {
     let mut saved: [Vec<f64>; 4] = Default::default();
     for (name, body) in corpus() {
@@ -74,14 +72,11 @@ fn marks_alone_take_three_quarters_off_the_input_of_real_sessions() {
         let share = |[nothing, three, prefix]: [f64; 3]| [1.0 - three / nothing, 1.0 - prefix / nothing];
         let shares = [share(even), share(human)].concat();
         let shown: Vec<String> = shares.iter().map(|share| format!("{:5.1} %", 100.0 * share)).collect();
-        println!("{name:70} {requests:4} requests  ${:7.2}  {}", even[0], shown.join("  "));
+        say!("{name:70} {requests:4} requests  ${:7.2}  {}", even[0], shown.join("  "));
         saved.iter_mut().zip(shares).for_each(|(saved, share)| saved.push(share));
     }
-    if saved[0].is_empty() {
-        return;
-    }
     let mean = saved.each_ref().map(|shares| shares.iter().sum::<f64>() / shares.len() as f64);
-    println!("{} sessions; mean saved: {:.1?} %", saved[0].len(), mean.map(|share| 100.0 * share));
+    say!("{} sessions; mean saved: {:.1?} %", saved[0].len(), mean.map(|share| 100.0 * share));
     assert!(mean[..2].iter().all(|share| *share >= 0.75), "{mean:?}");
 }
 
@@ -100,7 +95,6 @@ fn agent(turns: usize) -> Value {
     json!({"model": MODEL, "tools": tools, "system": "You work carefully. ".repeat(600), "messages": messages})
 }
 
-#[test]
 fn marks_alone_take_three_quarters_off_a_growing_session() {
     let body = agent(40).to_string();
     let (transcript, _) = wire::parse(Dialect::Messages, &body).unwrap();
@@ -109,7 +103,6 @@ fn marks_alone_take_three_quarters_off_a_growing_session() {
     assert!(three < 0.25 * nothing && prefix < 0.25 * nothing, "{nothing} → {three}, {prefix}");
 }
 
-#[test]
 fn after_a_compaction_the_cache_is_settled_by_the_second_turn() {
     for strategy in [SystemAndThree, Prefix] {
         let mut cache = Cache::new(Rules::of(&models::find(MODEL)));
@@ -152,7 +145,6 @@ fn after_a_compaction_the_cache_is_settled_by_the_second_turn() {
     }
 }
 
-#[test]
 fn twenty_seven_in_a_hundred_people_take_more_than_five_minutes() {
     let asked = vec![Sent { pieces: 1, output: Tokens(1), asked: true }; 20_000];
     let pauses = cost::pauses(&asked, 3);

@@ -1,19 +1,8 @@
 //! The modelled cache: its rules one by one, and against what a provider really billed.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::too_many_lines,
-    clippy::needless_pass_by_value,
-    clippy::similar_names,
-    clippy::format_collect,
-    reason = "all of it is test code, in functions too"
-)]
-
-mod support;
-
 use std::time::Duration;
 
+use crate::support::shared;
 use longhaul_engine::cache::{self, By, Cache, Chain, Ends, Mark, Request, Rules, Traffic, Weights};
 use longhaul_engine::known::Known;
 use longhaul_engine::models::{self, Model};
@@ -21,7 +10,23 @@ use longhaul_engine::prices::Usage;
 use longhaul_engine::wire::{self, Lifetime, Part};
 use longhaul_engine::{Dialect, Tokens};
 use serde_json::{Value, json};
-use support::shared;
+
+tests! {
+    always: [
+        a_growing_session_reads_what_it_wrote,
+        a_prefix_lives_five_minutes_or_an_hour_after_its_last_use,
+        what_is_too_short_is_not_kept,
+        an_entry_is_found_from_at_most_twenty_pieces_away,
+        what_changes_voids_what_follows_it,
+        without_marks_prefixes_are_kept_in_steps,
+    ],
+    real: [
+        claude_code_was_billed_as_predicted,
+        openhands_was_billed_as_predicted,
+        pi_was_billed_as_predicted_between_its_compactions,
+        pi_was_billed_as_predicted_within_its_loops,
+    ],
+}
 
 const MARKED: Rules = Rules { minimum: Tokens(1_024), ends: Ends::Marks };
 
@@ -81,7 +86,6 @@ fn thousands(traffic: Traffic) -> (u64, u64, u64) {
     (read.number() / 1_000, (written_5m + written_1h).number() / 1_000, fresh.number() / 1_000)
 }
 
-#[test]
 fn a_growing_session_reads_what_it_wrote() {
     let (session, mut cache) = (Session::new(9), Cache::new(MARKED));
     assert_eq!(thousands(session.send(&mut cache, 0, 1)), (0, 3, 0));
@@ -90,7 +94,6 @@ fn a_growing_session_reads_what_it_wrote() {
     assert_eq!(thousands(session.send(&mut cache, 3, 5)), (7, 0, 0), "the same again");
 }
 
-#[test]
 fn a_prefix_lives_five_minutes_or_an_hour_after_its_last_use() {
     let (session, mut cache) = (Session::new(9), Cache::new(MARKED));
     session.send(&mut cache, 0, 1);
@@ -105,7 +108,6 @@ fn a_prefix_lives_five_minutes_or_an_hour_after_its_last_use() {
     assert_eq!(thousands(session.send(&mut cache, 121, 3)), (0, 5, 0));
 }
 
-#[test]
 fn what_is_too_short_is_not_kept() {
     let mut cache = Cache::new(Rules { minimum: Tokens(4_096), ..MARKED });
     let session = Session::new(9);
@@ -114,7 +116,6 @@ fn what_is_too_short_is_not_kept() {
     assert_eq!(thousands(session.send(&mut cache, 0, 4)), (5, 1, 0));
 }
 
-#[test]
 fn an_entry_is_found_from_at_most_twenty_pieces_away() {
     for (added, read) in [(19, 3), (20, 2)] {
         let (session, mut cache) = (Session::new(30), Cache::new(MARKED));
@@ -124,7 +125,6 @@ fn an_entry_is_found_from_at_most_twenty_pieces_away() {
     }
 }
 
-#[test]
 fn what_changes_voids_what_follows_it() {
     let cases = [
         ("/tools/0/name", json!("other"), 0),
@@ -143,7 +143,6 @@ fn what_changes_voids_what_follows_it() {
     }
 }
 
-#[test]
 fn without_marks_prefixes_are_kept_in_steps() {
     let mut cache = Cache::new(Rules { minimum: Tokens(1_024), ends: Ends::Steps(Tokens(128)) });
     let session = Session::new(9);
@@ -176,23 +175,18 @@ fn score(turns: &[Turn]) -> (f64, f64) {
 #[track_caller]
 fn report(name: &str, turns: &[Turn]) -> (f64, f64) {
     let (right, error) = score(turns);
-    println!(
-        "{name}: {} turns, {:.1} % right, tokens read {:+.2} %",
-        turns.len(),
-        100.0 * right,
-        100.0 * error
-    );
+    say!("{name}: {} turns, {:.1} % right, tokens read {:+.2} %", turns.len(), 100.0 * right, 100.0 * error);
     (right, error)
 }
 
-fn recorded(name: &str) -> Option<(Value, Vec<Value>)> {
-    let folder = shared()?.join("corpus");
+fn recorded(name: &str) -> (Value, Vec<Value>) {
+    let folder = shared("corpus");
     let read =
         |path: std::path::PathBuf| serde_json::from_slice::<Value>(&std::fs::read(path).unwrap()).unwrap();
     let stem = name.split('.').next().unwrap();
     let usage = folder.join("usage").join(format!("{stem}.json"));
     let usage = if usage.exists() { read(usage)["usage"].as_array().unwrap().clone() } else { Vec::new() };
-    Some((read(folder.join(name)), usage))
+    (read(folder.join(name)), usage)
 }
 
 /// A request with the first `n` messages of a body, marked as the client marks it, its tokens brought to the recorded sum.
@@ -230,10 +224,9 @@ fn seconds(value: &Value) -> Duration {
     Duration::from_secs_f64(value.as_f64().unwrap())
 }
 
-#[test]
 fn claude_code_was_billed_as_predicted() {
-    let Some((first, usage)) = recorded("claude-code-wire_lemmy-request-32.messages.json") else { return };
-    let (second, _) = recorded("claude-code-wire_lemmy-request-63.messages.json").unwrap();
+    let (first, usage) = recorded("claude-code-wire_lemmy-request-32.messages.json");
+    let (second, _) = recorded("claude-code-wire_lemmy-request-63.messages.json");
     let model = models::find("claude-sonnet-4-20250514");
     let mut cache = Cache::new(Rules::of(&model));
     let mut turns = Vec::new();
@@ -254,9 +247,8 @@ fn claude_code_was_billed_as_predicted() {
     assert!(right >= 0.95 && error.abs() <= 0.05);
 }
 
-#[test]
 fn openhands_was_billed_as_predicted() {
-    let Some((body, usage)) = recorded("openhands_astropy__astropy-14182.chat.json") else { return };
+    let (body, usage) = recorded("openhands_astropy__astropy-14182.chat.json");
     let model = models::find("claude-3-5-sonnet-20241022");
     let mut cache = Cache::new(Rules::of(&model));
     let mut turns = Vec::new();
@@ -274,8 +266,8 @@ fn openhands_was_billed_as_predicted() {
 
 /// Turns of a session of which only the sizes of its prompts and its times are recorded: a prompt that is smaller than half
 /// the one before was compacted and shares nothing with it.
-fn by_sizes(name: &str, model: &str) -> Option<Vec<Turn>> {
-    let (_, usage) = recorded(name)?;
+fn by_sizes(name: &str, model: &str) -> Vec<Turn> {
+    let (_, usage) = recorded(name);
     let mut cache = Cache::new(Rules::of(&models::find(model)));
     let (mut sizes, mut epoch, mut turns) = (Vec::<Tokens>::new(), 0, Vec::new());
     for row in &usage {
@@ -299,7 +291,7 @@ fn by_sizes(name: &str, model: &str) -> Option<Vec<Turn>> {
         let traffic = cache.send(time(row["ts"].as_str().unwrap()), &request);
         turns.push(Turn { recorded: used.read.unwrap(), predicted: traffic.read });
     }
-    Some(turns)
+    turns
 }
 
 /// `2025-12-08T22:41:09.389Z` as time since some day of the same month.
@@ -310,21 +302,19 @@ fn time(text: &str) -> Duration {
     Duration::from_secs(seconds) + Duration::from_millis(number(20..23))
 }
 
-#[test]
 fn pi_was_billed_as_predicted_between_its_compactions() {
-    let Some(turns) = by_sizes("pi-mono_before-compaction.messages.json", "claude-opus-4-5") else { return };
+    let turns = by_sizes("pi-mono_before-compaction.messages.json", "claude-opus-4-5");
     let (right, error) = report("pi-mono_before-compaction", &turns);
     assert!(right >= 0.95 && error.abs() <= 0.05);
 }
 
 /// Its system prompt is not recorded, and was evidently another one at every second question of the user's: seconds after
 /// the last use nothing was read, not even the tools. Within the loops of calls nothing of that kind can happen.
-#[test]
 fn pi_was_billed_as_predicted_within_its_loops() {
     let name = "pi-mono_large-session.messages.json";
-    let Some(turns) = by_sizes(name, "claude-sonnet-4-5") else { return };
+    let turns = by_sizes(name, "claude-sonnet-4-5");
     report("pi-mono_large-session, all turns", &turns);
-    let (_, usage) = recorded(name).unwrap();
+    let (_, usage) = recorded(name);
     let answered: Vec<&Value> =
         usage.iter().filter(|row| Usage::read(row).unwrap().input != Some(Tokens::ZERO)).collect();
     let in_loop = |at: usize| at > 0 && answered[at - 1]["stopReason"] == "toolUse";

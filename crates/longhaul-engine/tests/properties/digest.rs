@@ -1,12 +1,26 @@
 //! What holds for every digest, over outputs of every kind: generated ones always, real ones where `LONGHAUL_SHARED` is set.
 
-mod outputs;
-
+use crate::outputs;
 use longhaul_engine::digest::{Digest, Focus, Kind, Source, digest, one_line};
 use longhaul_engine::facts::{FactKind, Facts};
 use longhaul_engine::tokens::{Tokens, estimate};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+
+tests! {
+    always: [
+        generated_outputs_of_every_kind,
+        a_failure_stays_a_failure,
+        what_the_task_is_about_is_kept,
+        a_handle_is_carried,
+        facts_come_first,
+        any_text_is_digested,
+        any_kind_is_forced_on_any_text,
+    ],
+    real: [
+        real_outputs,
+    ],
+}
 
 const BUDGETS: [u64; 3] = [40, 150, 600];
 
@@ -75,7 +89,6 @@ fn gap(line: &str) -> Option<usize> {
     count.strip_suffix(" lines").or_else(|| count.strip_suffix(" line"))?.replace(',', "").parse().ok()
 }
 
-#[test]
 fn generated_outputs_of_every_kind() {
     let focus = Focus::on(["why does the parser cache time out in src/cache.rs"]);
     let mut seen: BTreeMap<Kind, usize> = BTreeMap::new();
@@ -101,13 +114,8 @@ fn generated_outputs_of_every_kind() {
     }
 }
 
-#[test]
 fn real_outputs() {
-    let Ok(shared) = std::env::var("LONGHAUL_SHARED") else {
-        println!("skipped: LONGHAUL_SHARED is not set");
-        return;
-    };
-    let texts = outputs::real(&shared);
+    let texts = outputs::real();
     assert!(texts.len() > 100, "only {} outputs", texts.len());
     for text in &texts {
         for budget in BUDGETS {
@@ -116,7 +124,6 @@ fn real_outputs() {
     }
 }
 
-#[test]
 fn a_failure_stays_a_failure() {
     let focus = Focus::none();
     for (name, text) in outputs::failures() {
@@ -132,18 +139,16 @@ fn a_failure_stays_a_failure() {
     }
 }
 
-#[test]
 fn what_the_task_is_about_is_kept() {
     let mut lines: Vec<String> =
         (0..400).map(|i| format!("2024-05-01 10:00:{:02} INFO request {i} served", i % 60)).collect();
-    lines[211] = "2024-05-01 10:03:31 DEBUG timing of the parser: 812 ms".to_owned();
+    lines[211] = String::from("2024-05-01 10:03:31 DEBUG timing of the parser: 812 ms");
     let text = lines.join("\n");
     let asked = Focus::on(["look at the debug timing"]);
     assert!(digest(&of(&text, &asked), Tokens(80)).text.contains("812 ms"));
     assert!(!digest(&of(&text, &Focus::none()), Tokens(80)).text.contains("812 ms"));
 }
 
-#[test]
 fn a_handle_is_carried() {
     let focus = Focus::none();
     let text = "one line of output\n".repeat(200);
@@ -152,7 +157,6 @@ fn a_handle_is_carried() {
     assert!(one_line(&source).text.contains("lh_7f3a"));
 }
 
-#[test]
 fn facts_come_first() {
     for (kind, text) in outputs::all() {
         let facts = Facts::of(&text);
@@ -170,14 +174,12 @@ fn facts_come_first() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    #[test]
     fn any_text_is_digested(text in "(\\PC|[\n\t \"\\\\{}\\[\\]:,|<>/#@+\u{1b}…-]|error|FAILED|\\\\n|żó|\u{fffd}|=== |exit code 1|12:30:01 ){0,400}", budget in 0u64..400) {
         holds(&text, Tokens(budget), &Focus::on(["żółw error"]));
         let focus = Focus::none();
         let _ = one_line(&Source { tool: Some("read_file"), arguments: Some("{\"path\":\"a\"}"), ..of(&text, &focus) });
     }
 
-    #[test]
     fn any_kind_is_forced_on_any_text(text in "(\\PC|[\n\t \"{}\\[\\]:,|<>+-]|<p>|żó|@@ -1,3 \\+1 @@|a/b.c:12:|\\\\n){0,300}", index in 0usize..13) {
         let kind = Kind::all().nth(index);
         let focus = Focus::none();

@@ -1,17 +1,6 @@
 //! The sacred zone and the ladder: what must hold of every compaction of tool outputs.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::too_many_lines,
-    clippy::needless_pass_by_value,
-    clippy::similar_names,
-    clippy::format_collect,
-    reason = "all of it is test code, in functions too"
-)]
-
-mod support;
-
+use crate::support::{corpus, generate};
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::known::Known;
 use longhaul_engine::models::{self, Model};
@@ -20,7 +9,25 @@ use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::SessionKey;
 use longhaul_engine::{Dialect, Tokens, wire};
 use serde_json::json;
-use support::{corpus, generate};
+
+tests! {
+    always: [
+        below_the_trigger_nothing_happens,
+        the_largest_outputs_shrink_until_the_target_and_no_further,
+        a_digest_keeps_the_error_and_the_exit_status_and_says_where_the_rest_is,
+        the_first_exchange_the_newest_prompt_and_the_newest_steps_are_not_touched,
+        what_the_ladder_counts_is_what_is_measured,
+        a_goal_that_is_missed_is_said,
+        a_second_run_changes_nothing_and_equal_inputs_give_equal_bytes,
+        each_rung_is_climbed_only_if_the_one_before_was_not_enough,
+        when_nothing_else_is_left_a_new_session_begins_with_what_was_said_first_and_last,
+        an_open_loop_with_bound_reasoning_waits_unless_the_window_would_overflow,
+        every_generated_body_stays_as_valid_as_it_was,
+    ],
+    real: [
+        every_real_body_stays_valid_at_three_window_sizes,
+    ],
+}
 
 fn policy(model: &str, window: usize) -> Policy {
     let stated = json!({"window": window, "input_limit": null});
@@ -77,14 +84,12 @@ fn session(steps: usize, lines: usize) -> String {
     json!({"model": "gpt-5", "messages": messages}).to_string()
 }
 
-#[test]
 fn below_the_trigger_nothing_happens() {
     let report = left(plan(&policy("gpt-5", 100_000), &wish(), Dialect::Chat, &session(10, 20)));
     assert!(report.reason.starts_with("below the trigger"), "{}", report.reason);
     assert!(!report.changed);
 }
 
-#[test]
 fn the_largest_outputs_shrink_until_the_target_and_no_further() {
     let body = session(60, 130);
     let policy = policy("gpt-5", 100_000);
@@ -100,7 +105,6 @@ fn the_largest_outputs_shrink_until_the_target_and_no_further() {
     assert!((Tokens(10_000)..=Tokens(40_000)).contains(&zone.recent), "{zone:?}");
 }
 
-#[test]
 fn a_digest_keeps_the_error_and_the_exit_status_and_says_where_the_rest_is() {
     let outcome = ready(plan(&policy("gpt-5", 100_000), &wish(), Dialect::Chat, &session(60, 130)));
     let (after, _) = wire::parse(Dialect::Chat, &outcome.body).unwrap();
@@ -115,7 +119,6 @@ fn a_digest_keeps_the_error_and_the_exit_status_and_says_where_the_rest_is() {
     }
 }
 
-#[test]
 fn the_first_exchange_the_newest_prompt_and_the_newest_steps_are_not_touched() {
     let body = session(60, 130);
     let outcome = ready(plan(&policy("gpt-5", 100_000), &wish(), Dialect::Chat, &body));
@@ -128,7 +131,6 @@ fn the_first_exchange_the_newest_prompt_and_the_newest_steps_are_not_touched() {
     assert_eq!(before[recent..], after[recent..]);
 }
 
-#[test]
 fn what_the_ladder_counts_is_what_is_measured() {
     let long_names =
         session(60, 130).replace("\"bash\"", "\"mcp__a_server_with_a_long_name__run_a_shell_command\"");
@@ -141,7 +143,6 @@ fn what_the_ladder_counts_is_what_is_measured() {
     }
 }
 
-#[test]
 fn a_goal_that_is_missed_is_said() {
     let giant = json!({"model": "gpt-5", "messages": [{"role": "user", "content": "word ".repeat(30_000)},
         {"role": "assistant", "content": "ok"}, {"role": "user", "content": "a ".repeat(12_000)}]});
@@ -154,7 +155,6 @@ fn a_goal_that_is_missed_is_said() {
     }
 }
 
-#[test]
 fn a_second_run_changes_nothing_and_equal_inputs_give_equal_bytes() {
     let body = session(60, 130);
     let policy = policy("gpt-5", 100_000);
@@ -167,7 +167,6 @@ fn a_second_run_changes_nothing_and_equal_inputs_give_equal_bytes() {
     left(plan(&policy, &forced, Dialect::Chat, &below.body));
 }
 
-#[test]
 fn each_rung_is_climbed_only_if_the_one_before_was_not_enough() {
     let body = session(60, 130);
     let steps = |window: usize| {
@@ -186,7 +185,6 @@ fn each_rung_is_climbed_only_if_the_one_before_was_not_enough() {
     assert!(report.units.dropped > 0 && report.unsummarized > 0);
 }
 
-#[test]
 fn when_nothing_else_is_left_a_new_session_begins_with_what_was_said_first_and_last() {
     let words = "a requirement that has to be met, in so many words, and another. ".repeat(400);
     let body = json!({"model": "gpt-5", "messages": [
@@ -215,7 +213,6 @@ fn when_nothing_else_is_left_a_new_session_begins_with_what_was_said_first_and_l
     );
 }
 
-#[test]
 fn an_open_loop_with_bound_reasoning_waits_unless_the_window_would_overflow() {
     let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "c2ln"});
     let big = "a line of output that says little\n".repeat(4_000);
@@ -271,7 +268,6 @@ fn judge(name: &str, policy: &Policy, dialect: Dialect, before: &str, outcome: &
     assert_eq!(outcome.rewrite.inverse(before).apply(&outcome.body), before, "{name}: undo");
 }
 
-#[test]
 fn every_real_body_stays_valid_at_three_window_sizes() {
     for (name, body) in corpus() {
         let (transcript, _) = wire::parse(None, &body).unwrap();
@@ -285,19 +281,15 @@ fn every_real_body_stays_valid_at_three_window_sizes() {
     }
 }
 
-#[test]
 fn every_generated_body_stays_as_valid_as_it_was() {
-    for dialect in Dialect::ALL {
-        for seed in 0..600 {
-            let generated = generate::body(dialect, seed);
-            let mut policy = policy("gpt-5", 4_000);
-            (policy.sacred.min, policy.sacred.recent_least, policy.sacred.recent_most) = (5, 10, 10);
-            (policy.digest_all, policy.drop_oldest) = (120, 150);
-            (policy.sacred.trigger, policy.sacred.target) = (20, 60);
-            if let Plan::Ready(outcome) = plan(&policy, &wish(), dialect, &generated.body) {
-                let name = format!("{dialect} {seed}\n{}\n→\n{}", generated.body, outcome.body);
-                judge(&name, &policy, dialect, &generated.body, &outcome);
-            }
+    let mut policy = policy("gpt-5", 4_000);
+    (policy.sacred.min, policy.sacred.recent_least, policy.sacred.recent_most) = (5, 10, 10);
+    (policy.digest_all, policy.drop_oldest) = (120, 150);
+    (policy.sacred.trigger, policy.sacred.target) = (20, 60);
+    let bodies = Dialect::ALL.into_iter().flat_map(|d| (0..600).map(move |seed| generate::body(d, seed)));
+    generate::hold(bodies, |generated| {
+        if let Plan::Ready(outcome) = plan(&policy, &wish(), generated.dialect, &generated.body) {
+            judge(&outcome.body, &policy, generated.dialect, &generated.body, &outcome);
         }
-    }
+    });
 }

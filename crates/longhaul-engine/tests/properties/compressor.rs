@@ -1,20 +1,11 @@
 //! What must hold of every compaction by the compressor, whatever the transcript: over generated bodies in all dialects, and over
 //! real ones.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::too_many_lines,
-    clippy::needless_pass_by_value,
-    clippy::similar_names,
-    clippy::format_collect,
-    reason = "all of it is test code, in functions too"
-)]
-
-mod support;
-
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 
+use crate::support::generate::{self, Generated};
+use crate::support::{Numbers, corpus, sketch};
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::evidence::Evidence;
 use longhaul_engine::known::Known;
@@ -30,8 +21,15 @@ use longhaul_engine::transcript::{
 };
 use longhaul_engine::{Dialect, Tokens, wire};
 use serde_json::{Value, json};
-use support::generate::{self, Generated};
-use support::{Numbers, corpus};
+
+tests! {
+    always: [
+        every_generated_body_is_compacted_as_promised,
+    ],
+    real: [
+        every_real_body_is_compacted_as_promised_at_three_window_sizes,
+    ],
+}
 
 /// How many transcripts are generated in each dialect.
 const CASES: u64 = 3_400;
@@ -216,7 +214,7 @@ impl Trial<'_> {
         let mut calm =
             Self { wish: Wish { force: false, to_tokens: None, ..self.wish.clone() }, ..self.same() };
         calm.policy.threshold = usize::MAX;
-        let says = |body: &str| support::sketch(&wire::parse(self.dialect, body).unwrap().0);
+        let says = |body: &str| sketch(&wire::parse(self.dialect, body).unwrap().0);
         let mut grown = (self.body.to_owned(), outcome.body.clone());
         for text in ["And then?", "Go on, then."] {
             let (Some(original), Some(view)) = (self.grown(&grown.0, text), self.grown(&grown.1, text))
@@ -308,7 +306,8 @@ fn is_blank(blocks: &[Block<'_>]) -> bool {
 }
 
 /// A generated body under circumstances that make a compaction due, other ones for each seed.
-fn trial(generated: &Generated, seed: u64) -> Trial<'_> {
+fn trial(generated: &Generated) -> Trial<'_> {
+    let seed = generated.seed;
     let mut numbers = Numbers(seed ^ 0x5EED);
     let model = match generated.dialect {
         Dialect::Messages => *numbers.pick(&["claude-sonnet-4-5", "some-model"]),
@@ -337,7 +336,7 @@ fn trial(generated: &Generated, seed: u64) -> Trial<'_> {
 }
 
 /// The cases to try: all of them; or, for somebody who looks into one, those that `GENERATED` names, as in
-/// `GENERATED="chat 28, messages 3" cargo test -p longhaul-engine --test compressor_properties every_generated -- --nocapture`;
+/// `GENERATED="chat 28, messages 3" cargo test -p longhaul-engine --test properties every_generated`;
 /// or those of other seeds, in every dialect, as in `GENERATED=4000..9000`.
 struct Cases {
     list: Vec<(Dialect, u64)>,
@@ -369,56 +368,49 @@ impl Cases {
             shown: true,
         }
     }
-}
 
-/// What is wrong with each of these cases; and how many were compacted, with a checkpoint, with secrets.
-fn run(cases: impl Iterator<Item = (Dialect, u64)>, shown: bool) -> (Vec<String>, [usize; 3]) {
-    let (mut all, mut counts) = (Vec::new(), [0; 3]);
-    for (dialect, seed) in cases {
-        let generated = generate::long_body(dialect, seed);
-        let trial = trial(&generated, seed);
+    /// Judges a case: whether it was compacted, with a checkpoint, with secrets.
+    fn judge(&self, generated: &Generated) -> [bool; 3] {
+        let trial = trial(generated);
         let (outcome, wrong) = trial.judge(&generated.secrets);
-        if shown {
+        if self.shown {
             println!("{}: {:?}\n{}", trial.name, trial.wish, generated.body);
             let after = outcome.as_ref().map(|o| format!("{:?}\n{}", o.report.tokens, o.body));
             println!("→ {}", after.unwrap_or_else(|| "left as it is".to_owned()));
         }
-        if let Some(outcome) = outcome {
-            counts[0] += 1;
-            counts[1] += usize::from(outcome.report.checkpoint.is_some());
-            counts[2] += usize::from(!generated.secrets.is_empty());
-        }
-        all.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", trial.name)));
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        outcome.map_or([false; 3], |outcome| {
+            [true, outcome.report.checkpoint.is_some(), !generated.secrets.is_empty()]
+        })
     }
-    (all, counts)
 }
 
-#[test]
 fn every_generated_body_is_compacted_as_promised() {
-    let Cases { list, shown } = Cases::wanted();
+    let cases = Cases::wanted();
+    let list = &cases.list;
     let are_all = list.len() as u64 >= CASES * Dialect::ALL.len() as u64;
     if are_all {
         let mut tally = generate::Tally::default();
-        for (dialect, seed) in &list {
+        for (dialect, seed) in list {
             tally.add(&generate::long_body(*dialect, *seed));
         }
         tally.assert_each_at_least(100);
     }
-    let (mut wrong, mut counts) = (Vec::new(), [0; 3]);
-    std::thread::scope(|scope| {
-        let half = |odd: usize| list.iter().copied().skip(odd).step_by(2);
-        let halves = [0, 1].map(|odd| scope.spawn(move || run(half(odd), shown)));
-        for half in halves {
-            let (found, counted) = half.join().unwrap();
-            wrong.extend(found);
-            counts.iter_mut().zip(counted).for_each(|(sum, count)| *sum += count);
-        }
+    let run = |half: usize| {
+        let half = list.iter().skip(half).step_by(2);
+        let bodies = half.map(|(dialect, seed)| generate::long_body(*dialect, *seed));
+        generate::hold(bodies, |generated| cases.judge(generated))
+    };
+    let results = std::thread::scope(|scope| {
+        let other = scope.spawn(|| run(1));
+        let mut results = run(0);
+        results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        results
     });
-    let show: Vec<String> = wrong.iter().map(|wrong| wrong.chars().take(500).collect()).collect();
-    assert!(wrong.is_empty(), "{} do not hold\n{}", wrong.len(), show.join("\n"));
-    let [compacted, with_checkpoint, with_secrets] = counts;
-    println!("{compacted} compacted, {with_checkpoint} with a checkpoint, {with_secrets} with secrets");
-    assert!(!are_all || with_checkpoint > 3_000 && with_secrets > 1_000, "{counts:?}");
+    let [compacted, with_checkpoint, with_secrets] =
+        [0, 1, 2].map(|at| results.iter().filter(|result| result[at]).count());
+    say!("{compacted} compacted, {with_checkpoint} with a checkpoint, {with_secrets} with secrets");
+    assert!(!are_all || with_checkpoint > 3_000 && with_secrets > 1_000);
 }
 
 /// The floor in the words of its definition: system, tools, what the user said last, instructions in mid-conversation, the last
@@ -472,7 +464,6 @@ fn floor(policy: &Policy, transcript: &Transcript<'_>) -> Tokens {
     system + pinned - could_go + Tokens(400)
 }
 
-#[test]
 fn every_real_body_is_compacted_as_promised_at_three_window_sizes() {
     let mut wrong = Vec::new();
     for (name, body) in corpus() {

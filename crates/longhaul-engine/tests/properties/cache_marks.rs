@@ -1,17 +1,6 @@
 //! Where cache marks go, row by row, and what holds wherever they go.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::too_many_lines,
-    clippy::needless_pass_by_value,
-    clippy::similar_names,
-    clippy::format_collect,
-    reason = "all of it is test code, in functions too"
-)]
-
-mod support;
-
+use crate::support::{Body, Numbers, generate, real_bodies};
 use longhaul_engine::cache::{self, By, Carrier, Landmarks, Marking, cache_key, chain, edits, marks};
 use longhaul_engine::check::{Target, check};
 use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
@@ -20,7 +9,30 @@ use longhaul_engine::wire::{self, Lifetime};
 use longhaul_engine::{Dialect, Rewrite};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use support::{Numbers, corpus, generate};
+
+tests! {
+    always: [
+        the_system_prompt_and_the_last_three_other_messages,
+        a_string_becomes_a_text_block_and_keeps_its_bytes,
+        one_hour_is_written_where_it_is_asked_for,
+        a_list_gets_it_on_its_last_block_that_can_carry_one,
+        a_results_mark_stands_on_its_block,
+        on_chat_routes_tool_messages_and_empty_ones_carry_none,
+        a_host_that_translates_itself_gets_the_field_on_the_message,
+        a_chat_image_carries_none,
+        the_clients_own_are_counted_first_and_kept,
+        a_mark_beside_the_messages_and_one_inside_a_result_take_their_slots,
+        marks_on_chat_tools_take_their_slots_wherever_they_stand,
+        an_hour_never_comes_after_five_minutes,
+        a_prefix_that_is_too_short_is_not_marked,
+        the_prefix_strategy_marks_tools_system_checkpoint_and_newest_turn,
+        a_turn_of_many_blocks_gets_a_spare_mark_where_the_last_one_ended,
+        openai_gets_a_key_that_stays_with_the_session,
+        no_rule_is_ever_broken_and_marks_can_be_taken_away,
+        marks_know_whose_they_are,
+    ],
+    real: [no_rule_is_ever_broken_in_real_bodies],
+}
 
 fn marking(strategy: CacheStrategy, lifetime: Lifetime, carrier: Carrier) -> Marking {
     Marking { strategy, lifetime, carrier, first: Some(0) }
@@ -94,7 +106,6 @@ fn mark() -> Value {
     serde_json::from_str(MARK).unwrap()
 }
 
-#[test]
 fn the_system_prompt_and_the_last_three_other_messages() {
     let body =
         json!({"system": "You work.", "messages": [user("a"), reply("b"), user("c"), reply("d"), user("e")]});
@@ -114,7 +125,6 @@ fn the_system_prompt_and_the_last_three_other_messages() {
     );
 }
 
-#[test]
 fn a_string_becomes_a_text_block_and_keeps_its_bytes() {
     let body = r#"{"messages": [ {"content" : "caf\u00e9 \/ \ud83d", "role": "user"} ]}"#;
     assert_eq!(
@@ -123,7 +133,6 @@ fn a_string_becomes_a_text_block_and_keeps_its_bytes() {
     );
 }
 
-#[test]
 fn one_hour_is_written_where_it_is_asked_for() {
     let body = r#"{"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}"#;
     let hour = Marking { lifetime: Lifetime::OneHour, ..USUAL };
@@ -133,7 +142,6 @@ fn one_hour_is_written_where_it_is_asked_for() {
     );
 }
 
-#[test]
 fn a_list_gets_it_on_its_last_block_that_can_carry_one() {
     let text = |text: &str| json!({"type": "text", "text": text});
     let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
@@ -162,7 +170,6 @@ fn a_list_gets_it_on_its_last_block_that_can_carry_one() {
     }
 }
 
-#[test]
 fn a_results_mark_stands_on_its_block() {
     let result =
         json!({"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "ok"}]});
@@ -180,7 +187,6 @@ fn chat() -> Value {
     ]})
 }
 
-#[test]
 fn on_chat_routes_tool_messages_and_empty_ones_carry_none() {
     golden(
         Dialect::Chat,
@@ -190,7 +196,6 @@ fn on_chat_routes_tool_messages_and_empty_ones_carry_none() {
     );
 }
 
-#[test]
 fn a_host_that_translates_itself_gets_the_field_on_the_message() {
     golden(
         Dialect::Chat,
@@ -200,7 +205,6 @@ fn a_host_that_translates_itself_gets_the_field_on_the_message() {
     );
 }
 
-#[test]
 fn a_chat_image_carries_none() {
     let image = json!({"type": "image_url", "image_url": {"url": "https://a/b.png"}});
     let content = json!([{"type": "text", "text": "look"}, image]);
@@ -212,7 +216,6 @@ fn a_chat_image_carries_none() {
     );
 }
 
-#[test]
 fn the_clients_own_are_counted_first_and_kept() {
     let marked_text = |text: &str| json!([{"type": "text", "text": text, "cache_control": mark()}]);
     let body = |tools: Value, system: Value, first: Value| {
@@ -245,7 +248,6 @@ fn the_clients_own_are_counted_first_and_kept() {
     assert_eq!(marked(Dialect::Messages, &full.to_string(), &USUAL), full.to_string());
 }
 
-#[test]
 fn a_mark_beside_the_messages_and_one_inside_a_result_take_their_slots() {
     let mut body = json!({"system": "You work.", "messages": [user("a"), reply("b"), user("c")], "cache_control": mark()});
     golden(
@@ -264,7 +266,6 @@ fn a_mark_beside_the_messages_and_one_inside_a_result_take_their_slots() {
     );
 }
 
-#[test]
 fn marks_on_chat_tools_take_their_slots_wherever_they_stand() {
     let tool = |marked: Value| json!({"type": "function", "function": marked});
     let inside = tool(json!({"name": "f", "cache_control": mark()}));
@@ -278,7 +279,6 @@ fn marks_on_chat_tools_take_their_slots_wherever_they_stand() {
     );
 }
 
-#[test]
 fn an_hour_never_comes_after_five_minutes() {
     let text = |text: &str, ttl: Option<&str>| {
         let mark = ttl.map_or(mark(), |ttl| json!({"type": "ephemeral", "ttl": ttl}));
@@ -306,7 +306,6 @@ fn an_hour_never_comes_after_five_minutes() {
     );
 }
 
-#[test]
 fn a_prefix_that_is_too_short_is_not_marked() {
     let body = json!({"system": "You work.", "messages": [user("a"), reply("b"), user("c")]});
     golden(Dialect::Messages, body.clone(), &Marking { first: None, ..USUAL }, &[]);
@@ -318,7 +317,6 @@ fn a_prefix_that_is_too_short_is_not_marked() {
     );
 }
 
-#[test]
 fn the_prefix_strategy_marks_tools_system_checkpoint_and_newest_turn() {
     let prefix = Marking { strategy: Prefix, ..USUAL };
     let checkpoint = user(&format!("{CHECKPOINT_OPENING}: reference only]\nGoal: …"));
@@ -346,7 +344,6 @@ fn the_prefix_strategy_marks_tools_system_checkpoint_and_newest_turn() {
     );
 }
 
-#[test]
 fn a_turn_of_many_blocks_gets_a_spare_mark_where_the_last_one_ended() {
     let prefix = Marking { strategy: Prefix, ..USUAL };
     let body = |calls: usize| {
@@ -368,7 +365,6 @@ fn a_turn_of_many_blocks_gets_a_spare_mark_where_the_last_one_ended() {
     );
 }
 
-#[test]
 fn openai_gets_a_key_that_stays_with_the_session() {
     let key = |body: &str| {
         let (transcript, _) = wire::parse(Dialect::Responses, body).unwrap();
@@ -437,20 +433,16 @@ fn is_legal_order(places: &[String]) -> bool {
     long.is_sorted_by(|a, b| a >= b)
 }
 
-#[test]
 fn no_rule_is_ever_broken_and_marks_can_be_taken_away() {
+    mark_all(generate::some(400).map(|(name, made)| (name, made.dialect, made.body)).collect());
+}
+
+fn no_rule_is_ever_broken_in_real_bodies() {
+    mark_all(real_bodies());
+}
+
+fn mark_all(bodies: Vec<Body>) {
     let mut numbers = Numbers(11);
-    let mut bodies: Vec<(String, Dialect, String)> = corpus()
-        .into_iter()
-        .map(|(name, body)| {
-            let dialect = wire::parse(None, &body).unwrap().0.dialect;
-            (name, dialect, body)
-        })
-        .collect();
-    for seed in 0..400 {
-        let made = generate::body(Dialect::ALL[seed as usize % 3], seed);
-        bodies.push((format!("generated {seed}"), made.dialect, made.body));
-    }
     let mut set = 0;
     for (name, dialect, body) in bodies {
         if serde_json::from_str::<Value>(&body).is_err() {
@@ -494,7 +486,6 @@ fn no_rule_is_ever_broken_and_marks_can_be_taken_away() {
     assert!(set > 1_000, "only {set} marks were set");
 }
 
-#[test]
 fn marks_know_whose_they_are() {
     let body = json!({"system": [{"type": "text", "text": "You work.", "cache_control": mark()}], "messages": [user("a")]}).to_string();
     let (transcript, _) = wire::parse(Dialect::Messages, &body).unwrap();

@@ -1,7 +1,6 @@
 //! Outputs to digest: made up here, in twenty variants a kind, and read from a folder of real ones.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop where its data is not as it should be")]
-
+use crate::support::shared;
 use longhaul_engine::digest::Kind;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -85,12 +84,10 @@ pub(crate) fn failures() -> Vec<(&'static str, String)> {
 }
 
 /// Real outputs: the files of `tool-outputs`, and results in the bodies of `corpus`.
-pub(crate) fn real(shared: &str) -> Vec<String> {
+pub(crate) fn real() -> Vec<String> {
     let files = |folder: &str| {
-        let mut paths: Vec<_> = std::fs::read_dir(format!("{shared}/{folder}"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let mut paths: Vec<_> =
+            std::fs::read_dir(shared(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();
         paths.retain(|path| path.is_file() && !path.ends_with("MANIFEST.json"));
         paths

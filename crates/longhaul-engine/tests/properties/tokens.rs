@@ -1,24 +1,19 @@
-//! Counts and estimates against recorded data, in the folder that `LONGHAUL_SHARED` names.
+//! Counts and estimates against recorded data.
 
-use std::path::PathBuf;
-
+use crate::support::shared;
 use longhaul_engine::tokens::{Vocabulary, estimate};
 use serde_json::Value;
 
-/// The folder of shared data; a test that needs it says so and passes where it is not set.
-#[allow(clippy::print_stderr, reason = "a skipped test says so")]
-fn shared(test: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("LONGHAUL_SHARED").map(PathBuf::from);
-    if folder.is_none() {
-        eprintln!("{test} skipped: LONGHAUL_SHARED is not set");
-    }
-    folder
+tests! {
+    always: [],
+    real: [
+        counts_equal_the_recorded_ids,
+        the_estimate_is_close_on_sources_it_was_not_fitted_on,
+    ],
 }
 
-#[test]
 fn counts_equal_the_recorded_ids() {
-    let Some(shared) = shared("counts_equal_the_recorded_ids") else { return };
-    let vectors = std::fs::read_to_string(shared.join("tokenizer/vectors.jsonl")).unwrap();
+    let vectors = std::fs::read_to_string(shared("tokenizer/vectors.jsonl")).unwrap();
     let mut rows = 0;
     for line in vectors.lines() {
         let row: Value = serde_json::from_str(line).unwrap();
@@ -69,11 +64,8 @@ fn strings<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
 /// The weights were fitted on every other family of sources; these are the rest (`bench/tokens/README.md`).
 const JUDGED: [&str; 7] =
     ["cline_", "derived-responses_", "mini-swe-", "opencode_", "pi-mono_", "roo-code_", "tau-bench_"];
-
-#[test]
 fn the_estimate_is_close_on_sources_it_was_not_fitted_on() {
-    let Some(shared) = shared("the_estimate_is_close_on_sources_it_was_not_fitted_on") else { return };
-    let index = std::fs::read_to_string(shared.join("corpus/INDEX.csv")).unwrap();
+    let index = std::fs::read_to_string(shared("corpus/INDEX.csv")).unwrap();
     let (mut bodies, mut sum, mut worst) = (0, 0.0, (0.0, String::new()));
     for row in index.lines().skip(1) {
         let mut fields = row.split(',');
@@ -83,7 +75,7 @@ fn the_estimate_is_close_on_sources_it_was_not_fitted_on() {
             continue;
         }
         let body: Value =
-            serde_json::from_slice(&std::fs::read(shared.join("corpus").join(file)).unwrap()).unwrap();
+            serde_json::from_slice(&std::fs::read(shared("corpus").join(file)).unwrap()).unwrap();
         let mut texts = Vec::new();
         for part in ["system", "instructions", "messages", "input"] {
             strings(&body[part], &mut texts);

@@ -1,23 +1,26 @@
 //! A chain changes when the prompt does, and not when only its bytes do.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::too_many_lines,
-    clippy::needless_pass_by_value,
-    clippy::similar_names,
-    clippy::format_collect,
-    reason = "all of it is test code, in functions too"
-)]
-
-mod support;
-
+use crate::support::{Body, Numbers, generate, real_bodies, written_differently};
 use longhaul_engine::cache::{self, Chain, Change, Prefix};
 use longhaul_engine::known::Known;
 use longhaul_engine::wire::{self, Part};
 use longhaul_engine::{Dialect, models};
 use serde_json::{Value, json};
-use support::{Numbers, corpus, generate, written_differently};
+
+tests! {
+    always: [
+        how_a_body_is_written_and_marked_changes_no_link,
+        a_session_that_goes_on_parts_from_nothing,
+        the_first_difference_is_found_where_it_is,
+        a_tools_own_field_named_like_a_mark_is_content,
+        pieces_weigh_what_the_request_weighs,
+    ],
+    real: [
+        pieces_weigh_what_the_real_request_weighs,
+        a_real_session_that_goes_on_parts_from_nothing,
+        how_a_real_body_is_written_and_marked_changes_no_link,
+    ],
+}
 
 fn chain(dialect: Dialect, body: &str) -> Chain {
     cache::chain(&wire::parse(dialect, body).unwrap().0)
@@ -27,22 +30,15 @@ fn prefixes(chain: &Chain) -> Vec<Prefix> {
     chain.links.iter().map(|link| link.prefix).collect()
 }
 
-/// Every real body, and generated ones without the quirks that another writer of JSON cannot keep.
-fn bodies() -> Vec<(String, Dialect, String)> {
-    let mut bodies: Vec<_> = corpus()
-        .into_iter()
-        .map(|(name, body)| {
-            let dialect = wire::parse(None, &body).unwrap().0.dialect;
-            (name, dialect, body)
-        })
-        .collect();
-    for seed in 0..300 {
-        let made = generate::body(Dialect::ALL[seed as usize % 3], seed);
-        if !made.quirks.iter().any(|quirk| ["half a surrogate", "repeated key"].contains(quirk)) {
-            bodies.push((format!("generated {seed}"), made.dialect, made.body));
-        }
-    }
-    bodies
+/// Generated bodies without the quirks that another writer of JSON cannot keep.
+fn generated() -> Vec<Body> {
+    let kept = |made: &generate::Generated| {
+        !made.quirks.iter().any(|quirk| ["half a surrogate", "repeated key"].contains(quirk))
+    };
+    generate::some(300)
+        .filter(|(_, made)| kept(made))
+        .map(|(name, made)| (name, made.dialect, made.body))
+        .collect()
 }
 
 /// Takes marks away, and puts others in their place, wherever the dialect has a place for them.
@@ -96,12 +92,20 @@ fn relist(value: &mut Value, kind: &str) {
     }
 }
 
-#[test]
 fn how_a_body_is_written_and_marked_changes_no_link() {
+    written_and_marked(generated());
+}
+
+fn how_a_real_body_is_written_and_marked_changes_no_link() {
+    let bodies = real_bodies();
+    assert!(bodies.iter().all(|(_, dialect, body)| !chain(*dialect, body).links.is_empty()));
+    written_and_marked(bodies);
+}
+
+fn written_and_marked(bodies: Vec<Body>) {
     let mut numbers = Numbers(7);
-    for (name, dialect, body) in bodies() {
+    for (name, dialect, body) in bodies {
         let before = prefixes(&chain(dialect, &body));
-        assert!(!before.is_empty() || name.starts_with("generated"), "{name}");
         for (way, written) in written_differently(&body) {
             assert_eq!(prefixes(&chain(dialect, &written)), before, "{name}, {way}");
         }
@@ -115,9 +119,16 @@ fn how_a_body_is_written_and_marked_changes_no_link() {
     }
 }
 
-#[test]
 fn a_session_that_goes_on_parts_from_nothing() {
-    for (name, dialect, body) in bodies() {
+    going_on(generated());
+}
+
+fn a_real_session_that_goes_on_parts_from_nothing() {
+    going_on(real_bodies());
+}
+
+fn going_on(bodies: Vec<Body>) {
+    for (name, dialect, body) in bodies {
         let mut value: Value = serde_json::from_str(&body).unwrap();
         let key = if dialect == Dialect::Responses { "input" } else { "messages" };
         let whole = chain(dialect, &body);
@@ -135,7 +146,6 @@ fn a_session_that_goes_on_parts_from_nothing() {
     }
 }
 
-#[test]
 fn the_first_difference_is_found_where_it_is() {
     let body = json!({
         "model": "claude-sonnet-4-5",
@@ -172,7 +182,6 @@ fn the_first_difference_is_found_where_it_is() {
     }
 }
 
-#[test]
 fn a_tools_own_field_named_like_a_mark_is_content() {
     let body = |value: &str| {
         format!(
@@ -183,10 +192,17 @@ fn a_tools_own_field_named_like_a_mark_is_content() {
     assert_ne!(prefixes(&old), prefixes(&new));
 }
 
-#[test]
 fn pieces_weigh_what_the_request_weighs() {
+    weighing(generated());
+}
+
+fn pieces_weigh_what_the_real_request_weighs() {
+    weighing(real_bodies());
+}
+
+fn weighing(bodies: Vec<Body>) {
     let model = models::find("claude-sonnet-4-5");
-    for (name, dialect, body) in bodies() {
+    for (name, dialect, body) in bodies {
         let (transcript, _) = wire::parse(dialect, &body).unwrap();
         let reading = wire::reading(&transcript);
         let weights = cache::Weights::new(&transcript, &reading, &model);
