@@ -118,16 +118,35 @@ impl Default for AuxiliaryModel {
 }
 
 /// Which engine compacts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Context {
-    /// `compressor`, `sacred-zone`, `lossless`, or the name of a plug-in.
-    pub engine: String,
+    /// Its name.
+    pub engine: EngineName,
 }
 
-impl Default for Context {
-    fn default() -> Self {
-        Context { engine: "compressor".to_owned() }
+/// The engines there are, by name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineName {
+    /// Prunes what is old and folds it into a checkpoint.
+    #[default]
+    Compressor,
+    /// Digests tool outputs alone, the largest first.
+    SacredZone,
+}
+
+impl EngineName {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Compressor, Self::SacredZone];
+
+    /// How the configuration and reports call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compressor => "compressor",
+            Self::SacredZone => "sacred-zone",
+        }
     }
 }
 

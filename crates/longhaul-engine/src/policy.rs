@@ -12,7 +12,7 @@ mod reasons;
 #[cfg(test)]
 mod tests;
 
-pub use crate::config::{self, CacheStrategy, CacheTtl, Config, Redaction, RedactionRule};
+pub use crate::config::{self, CacheStrategy, CacheTtl, Config, EngineName, Redaction, RedactionRule};
 pub use check::{Invalid, Warning};
 pub use reasons::Derived;
 
@@ -36,7 +36,7 @@ pub struct Policy {
     /// Whether anything is compacted without being asked.
     pub enabled: bool,
     /// The engine that compacts.
-    pub engine: String,
+    pub engine: EngineName,
     /// What a request may hold.
     pub window: usize,
     /// Compaction is due at this many tokens.
@@ -171,7 +171,7 @@ impl Policy {
         let compression = &config.compression;
         let policy = Policy {
             enabled: compression.enabled,
-            engine: config.context.engine.clone(),
+            engine: config.context.engine,
             window,
             threshold,
             goal: budgets.goal,

@@ -21,7 +21,7 @@ use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{self, Keep, Outcome, Plan, Trigger, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Keep, Outcome, Plan, Trigger, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::{Content, Redactor, Rules, SessionKey};
 use longhaul_engine::rewrite::{Edit, Rewrite};
@@ -59,7 +59,8 @@ struct Trial<'t> {
 impl Trial<'_> {
     fn plan(&self, body: &str, ledger: &Ledger, known: &mut Known) -> Plan {
         let (transcript, _) = wire::parse(self.dialect, body).unwrap();
-        plan::compressor(&self.policy, &self.wish, ledger, known, &transcript)
+        Compressor
+            .plan(&self.policy, &self.wish, ledger, known, &transcript)
             .unwrap_or_else(|e| panic!("{}: {e:?}", self.name))
     }
 

@@ -18,7 +18,7 @@ use longhaul_engine::cache::{Carrier, Rules};
 use longhaul_engine::cost::{self, Course, Marks, Replay, Session, Turn};
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Keep, Plan, Trigger, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Keep, Plan, Trigger, Wish};
 use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
 use longhaul_engine::policy::{CacheTtl, Config, Policy};
 use longhaul_engine::prices;
@@ -168,7 +168,7 @@ fn through_the_ledger(
         let last = session.reading.pieces[sent.pieces - 1].message.unwrap() as usize;
         let body = transcript.first_messages(last + 1);
         let (request, _) = wire::parse(transcript.dialect, &body).unwrap();
-        match plan::compressor(policy, &wish, &ledger, known, &request).unwrap() {
+        match Compressor.plan(policy, &wish, &ledger, known, &request).unwrap() {
             Plan::Leave(report) => report.tokens.after,
             Plan::Ready(outcome) => {
                 ledger = outcome.ledger;

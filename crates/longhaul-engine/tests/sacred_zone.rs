@@ -15,7 +15,9 @@ mod support;
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::known::Known;
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{self, Fate, Keep, Outcome, Plan, Report, Step, Trigger, What, Wish};
+use longhaul_engine::plan::{
+    Engine, Fate, Keep, Outcome, Plan, Report, SacredZone, Step, Trigger, What, Wish,
+};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::SessionKey;
 use longhaul_engine::{Dialect, Tokens, wire};
@@ -36,7 +38,7 @@ fn wish() -> Wish {
 
 fn plan(policy: &Policy, wish: &Wish, dialect: Dialect, body: &str) -> Plan {
     let (transcript, _) = wire::parse(dialect, body).unwrap();
-    plan::sacred_zone(policy, wish, &mut Known::default(), &transcript).unwrap()
+    SacredZone.compact(policy, wish, &mut Known::default(), &transcript).unwrap()
 }
 
 #[track_caller]

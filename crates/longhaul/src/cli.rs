@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
-use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use longhaul_engine::Dialect;
 use longhaul_engine::digest::Kind;
+use longhaul_engine::policy::EngineName;
 use serde_json::Value;
 
 use crate::config::Flag;
@@ -446,8 +447,8 @@ pub(crate) struct PolicyFlags {
     #[arg(long, value_name = "N")]
     pub(crate) protect_last: Option<usize>,
     /// The engine that compacts
-    #[arg(long, value_name = "NAME")]
-    pub(crate) engine: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = one_of(&EngineName::ALL, EngineName::name))]
+    pub(crate) engine: Option<EngineName>,
 }
 
 impl PolicyFlags {
@@ -460,7 +461,7 @@ impl PolicyFlags {
             ("--target-ratio", &["compression", "target_ratio"], self.target_ratio.map(Value::from)),
             ("--protect-first", &["compression", "protect_first_n"], self.protect_first.map(Value::from)),
             ("--protect-last", &["compression", "protect_last_n"], self.protect_last.map(Value::from)),
-            ("--engine", &["context", "engine"], self.engine.clone().map(Value::from)),
+            ("--engine", &["context", "engine"], self.engine.map(|engine| engine.name().into())),
         ];
         let mut flags = Vec::new();
         for (name, path, value) in typed {
@@ -480,6 +481,15 @@ pub(crate) fn caching_flags(ttl: Option<&str>, strategy: Option<&str>) -> Vec<Fl
         Some(Flag { name, path, value: value?.into() })
     };
     typed.into_iter().filter_map(flag).collect()
+}
+
+/// One of the values that there are, by its name.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let names = PossibleValuesParser::new(all.iter().map(|value| name(*value)));
+    names.try_map(move |typed| all.iter().copied().find(|value| name(*value) == typed).ok_or("no such name"))
 }
 
 /// Help and version are answers; anything else that the parser gives up on is one line.

@@ -12,7 +12,7 @@ use std::fmt::{self, Display};
 use std::path::Path as FilePath;
 
 use longhaul_engine::models::{self, Facts};
-use longhaul_engine::policy::{Config, Invalid, Policy, Warning};
+use longhaul_engine::policy::{Config, EngineName, Invalid, Policy, Warning};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(crate) struct Settings {
     pub(crate) config: Config,
     /// Each value in force, in the order of the documentation.
     pub(crate) values: Vec<Leaf>,
-    /// Older spellings that were used.
+    /// Older spellings that were used, and engines that are found nowhere.
     pub(crate) notes: Vec<String>,
     /// Values that may not be what was meant.
     pub(crate) warnings: Vec<Warning>,
@@ -143,7 +143,7 @@ impl Settings {
         })
     }
 
-    /// Tells the person at the terminal which older spellings were used, and what may not be what was meant.
+    /// Tells the person at the terminal what was read otherwise than it was typed, and what may not be what was meant.
     pub(crate) fn say_notes(&self, warnings: &[Warning]) {
         self.note_lines(warnings).iter().for_each(|line| output::say(line));
     }
@@ -200,7 +200,29 @@ impl Layers {
             }
             self.check_and_set(leaf)?;
         }
-        today.into_iter().try_for_each(|leaf| self.check_and_set(leaf))
+        today.into_iter().try_for_each(|leaf| {
+            let leaf = self.with_an_engine(leaf);
+            self.check_and_set(leaf)
+        })
+    }
+
+    /// A configured engine that is found nowhere is no reason to leave a session without compaction: it is said, and the default
+    /// takes its place.
+    fn with_an_engine(&mut self, leaf: Leaf) -> Leaf {
+        let Some(name) = leaf.value.as_str().filter(|_| leaf.path == ["context", "engine"]) else {
+            return leaf;
+        };
+        if EngineName::ALL.iter().any(|engine| engine.name() == name) {
+            return leaf;
+        }
+        let (there, instead) =
+            (EngineName::ALL.map(EngineName::name).join(", "), EngineName::default().name());
+        let note = format!(
+            "{}: no engine is called {name}, {instead} takes its place; there are {there}",
+            leaf.origin
+        );
+        self.notes.push(note);
+        Leaf { value: instead.into(), ..leaf }
     }
 
     /// Flags are typed for one run: a general one also wins over what files say of single models.
@@ -331,7 +353,7 @@ fn fits(path: &[String], value: &Value) -> Result<(), String> {
             "f32" | "f64" => "a number".to_owned(),
             "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more".to_owned(),
             "a boolean" => "true or false".to_owned(),
-            "a string" => "text".to_owned(),
+            "a string" | "string or map" => "text".to_owned(),
             "a sequence" => "a list".to_owned(),
             "struct RedactionRule" => "a list of rules, each with a name and a pattern".to_owned(),
             other => other.to_owned(),

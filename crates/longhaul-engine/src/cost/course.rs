@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::models::Model;
+use crate::plan::{Compressor, Engine, SacredZone};
 use crate::policy::{Config, Invalid, Policy};
 
 /// What is done with the requests of a session.
@@ -35,6 +36,15 @@ impl Course {
         Self::SacredZone,
         Self::Scheduler,
     ];
+
+    /// What compacts on it.
+    pub(super) fn engine(self) -> Option<&'static dyn Engine> {
+        match self {
+            Self::Nothing | Self::Marks => None,
+            Self::Compressor(_) | Self::Scheduler => Some(&Compressor),
+            Self::SacredZone => Some(&SacredZone),
+        }
+    }
 
     /// The policy that it follows: a fixed threshold is put in place of the one that is configured.
     ///

@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::bounds::Bounds;
 use super::draft::{Draft, Length};
+use super::engine::{Due, Engine, Load};
 use super::fit::{self, Aim};
 use super::fold::{self, Folding};
 use super::report::Trigger;
@@ -24,102 +25,98 @@ use super::survey::Survey;
 use super::work::{Work, prune};
 use super::{Outcome, Plan, Wish};
 use crate::check::check;
+use crate::config::EngineName;
 use crate::evidence::Evidence;
 use crate::known::Known;
-use crate::ledger::Ledger;
 use crate::meter::Meter;
 use crate::parallel;
 use crate::passes::ByteLimits;
 use crate::policy::Policy;
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
-use crate::{Refused, Rewrite, Tokens, wire};
+use crate::{Refused, Tokens};
 
-/// Plans a compaction: first what was decided before is decided again, word for word; then, if what that leaves is still too
-/// large, more.
-pub fn compressor(
-    policy: &Policy,
-    wish: &Wish,
-    ledger: &Ledger,
-    known: &mut Known,
-    transcript: &Transcript<'_>,
-) -> Result<Plan, Refused> {
-    if ledger.is_empty() || !ledger.matches(transcript) {
-        return compact(policy, wish, known, transcript);
+/// The engine that prunes what is old and folds it into a checkpoint.
+#[derive(Debug, Clone, Copy)]
+pub struct Compressor;
+
+impl Engine for Compressor {
+    fn name(&self) -> EngineName {
+        EngineName::Compressor
     }
-    let replay = Rewrite::new(transcript, ledger.edits(transcript))?;
-    let body = replay.apply(transcript.body);
-    let (view, _) = wire::parse(transcript.dialect, &body)?;
-    let mut outcome = match compact(policy, wish, known, &view)? {
-        Plan::Leave(report) => Outcome {
-            rewrite: replay,
-            body: body.clone(),
-            ledger: ledger.clone(),
-            report,
-            originals: Vec::new(),
-        },
-        Plan::Ready(outcome) => {
-            let Some(ledger) = ledger.then(&outcome.ledger, &view, transcript) else {
-                return compact(policy, wish, known, transcript);
-            };
-            let rewrite = Rewrite::new(transcript, ledger.edits(transcript))?;
-            let body = rewrite.apply(transcript.body);
-            Outcome { rewrite, body, ledger, ..outcome }
+
+    fn starts_at(&self, policy: &Policy) -> Tokens {
+        Tokens(policy.threshold as u64)
+    }
+
+    fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due {
+        let (now, threshold) = (load.share_of(policy.window), self.starts_at(policy));
+        if let Some(wanted) = wish.to_tokens.filter(|wanted| load.tokens <= *wanted) {
+            return Due::NotYet(format!("already at or under the {wanted} tokens asked for: {now}"));
         }
-    };
-    // What came in is the original, whatever was looked at.
-    let report = &mut outcome.report;
-    report.changed = true;
-    report.tokens.before = Meter::of(&policy.model).parts(known, transcript).total();
-    report.messages.before = transcript.message_count();
-    report.bytes.before = transcript.body.len();
-    report.bytes.after = outcome.body.len();
-    report.ratio = 1.0 - report.tokens.after.number() as f64 / report.tokens.before.number().max(1) as f64;
-    Ok(Plan::Ready(outcome))
-}
-
-/// One compaction of a transcript as it stands.
-fn compact(
-    policy: &Policy,
-    wish: &Wish,
-    known: &mut Known,
-    transcript: &Transcript<'_>,
-) -> Result<Plan, Refused> {
-    let threads = threads(policy, known, transcript);
-    let (survey, read) = survey(policy, wish, (known, threads), transcript);
-    let draft = Draft::new(&survey, &wish.keep);
-    let mut settled = nothing_settled(policy, wish, &survey);
-    match due(&settled, &survey) {
-        Ok(reason) => settled.reason = reason,
-        Err(reason) => return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..settled }))),
+        let (bytes, most) = (load.bytes, ByteLimits::default().body);
+        if bytes > most {
+            return Due::Now(format!("{bytes} bytes are more than the {most} that a provider takes"));
+        }
+        if load.tokens < threshold && !wish.force && wish.to_tokens.is_none() {
+            return Due::NotYet(format!("below the threshold of {threshold}: {now}"));
+        }
+        if let Some(later) = load.waits(policy) {
+            return later;
+        }
+        if load.tokens >= threshold {
+            return Due::Now(format!("{now} reach the threshold of {threshold}"));
+        }
+        Due::Now(match wish.trigger {
+            Trigger::Manual => format!("asked for at {now}"),
+            _ => format!("the time was right at {now}"),
+        })
     }
-    let clean = known.clean();
-    let mut redactor = match &wish.keep {
-        super::Keep::Originals(key) => Redactor::standard(Some(key), clean.shared()),
-        super::Keep::Nothing => Redactor::standard(None, clean.shared()),
-    };
-    let left = settled.clone();
-    let evidence = read.unwrap_or_else(|| Evidence::of(known, transcript));
-    let mut work =
-        Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
-    let outcome = match wish.to_tokens {
-        Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted)),
-        None => by_policy(&mut work, &settled),
-    };
-    let Some(mut outcome) = outcome? else {
-        let reason =
-            format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
-        return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
-    };
-    if let Some(rule) = newly_broken(&outcome.body, policy, transcript) {
-        let Some(second_best) = in_place(&mut work, &settled, rule)? else {
+
+    fn compact(
+        &self,
+        policy: &Policy,
+        wish: &Wish,
+        known: &mut Known,
+        transcript: &Transcript<'_>,
+    ) -> Result<Plan, Refused> {
+        let threads = threads(policy, known, transcript);
+        let (survey, read) = survey(policy, wish, (known, threads), transcript);
+        let draft = Draft::new(&survey, &wish.keep);
+        let mut settled = nothing_settled(policy, wish, &survey);
+        match self.due(policy, wish, &settled.load(&survey)) {
+            Due::Now(reason) => settled.reason = reason,
+            Due::NotYet(reason) => return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..settled }))),
+        }
+        let clean = known.clean();
+        let mut redactor = match &wish.keep {
+            super::Keep::Originals(key) => Redactor::standard(Some(key), clean.shared()),
+            super::Keep::Nothing => Redactor::standard(None, clean.shared()),
+        };
+        let left = settled.clone();
+        let evidence = read.unwrap_or_else(|| Evidence::of(known, transcript));
+        let mut work =
+            Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
+        let outcome = match wish.to_tokens {
+            Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted)),
+            None => by_policy(&mut work, &settled),
+        };
+        let Some(mut outcome) = outcome? else {
             let reason =
-                format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
+                format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
             return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
         };
-        outcome = second_best;
+        if let Some(rule) = newly_broken(&outcome.body, policy, transcript) {
+            let Some(second_best) = in_place(&mut work, &settled, rule)? else {
+                let reason = format!(
+                    "what came out would break rule {rule}, which the request keeps; it stays as it is"
+                );
+                return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
+            };
+            outcome = second_best;
+        }
+        Ok(Plan::Ready(outcome))
     }
-    Ok(Plan::Ready(outcome))
 }
 
 /// On how many threads a body is worked on. Where most of it is known, to hand over the rest takes longer than to do it.
@@ -152,10 +149,9 @@ fn survey<'t, 'b>(
 /// Before anything is decided.
 fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '_>) -> Settled<'p> {
     Settled {
-        engine: "compressor",
         target: wish.to_tokens.unwrap_or(Tokens(policy.goal as u64)),
         floor: fit::floor(survey),
-        ..Settled::before(policy, wish, survey.transcript)
+        ..Settled::before(Compressor.name(), policy, wish, survey.transcript)
     }
 }
 
@@ -200,35 +196,6 @@ fn in_place(
         "folding would have broken rule {rule}, which the request keeps; it is only made shorter in place"
     ));
     Ok(Some(outcome))
-}
-
-/// Why a compaction is due, or why it is not.
-fn due(settled: &Settled<'_>, survey: &Survey<'_, '_>) -> Result<String, String> {
-    let (policy, wish) = (settled.policy, settled.wish);
-    let now = survey.share_of(policy.window);
-    let threshold = Tokens(policy.threshold as u64);
-    if let Some(wanted) = wish.to_tokens.filter(|wanted| survey.total <= *wanted) {
-        return Err(format!("already at or under the {wanted} tokens asked for: {now}"));
-    }
-    let (bytes, most) = (survey.transcript.body.len(), ByteLimits::default().body);
-    if bytes > most {
-        return Ok(format!("{bytes} bytes are more than the {most} that a provider takes"));
-    }
-    if survey.total < threshold && !wish.force && wish.to_tokens.is_none() {
-        return Err(format!("below the threshold of {threshold}: {now}"));
-    }
-    if settled.in_loop && survey.total <= Tokens(policy.drop_oldest as u64) {
-        let reason =
-            "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
-        return Err(reason.to_owned());
-    }
-    if survey.total >= threshold {
-        return Ok(format!("{now} reach the threshold of {threshold}"));
-    }
-    Ok(match wish.trigger {
-        Trigger::Manual => format!("asked for at {now}"),
-        _ => format!("the time was right at {now}"),
-    })
 }
 
 /// A compaction by the policy's own budgets.
@@ -311,6 +278,7 @@ mod tests {
     use super::*;
     use crate::plan::Keep;
     use crate::policy::Config;
+    use crate::wire;
 
     /// No transcript is known whose folding breaks a rule; so what is done then is tried by itself.
     #[test]

@@ -26,7 +26,7 @@ fn a_window_of_200_000_gives_the_promised_numbers() {
     assert_eq!((p.sacred.recent_least, p.sacred.recent_most), (10_000, 40_000));
     assert_eq!((p.sacred.min, p.sacred.digest), (500, 150));
     assert_eq!((p.enabled, p.max_wait, p.system_note), (true, None, false));
-    assert_eq!(p.engine, "compressor");
+    assert_eq!(p.engine, EngineName::Compressor);
 }
 
 #[test]

@@ -223,6 +223,16 @@ fn older_spellings_are_accepted_and_reported() {
 }
 
 #[test]
+fn an_engine_that_is_found_nowhere_is_said_and_the_default_takes_its_place() {
+    let settings = load("context: { engine: lossles }\n", &[]).unwrap();
+    assert_eq!(settings.config, Config::default());
+    let said = "longhaul.yaml:1:20: no engine is called lossles, compressor takes its place; there are compressor, sacred-zone";
+    assert_eq!(settings.notes, [said]);
+    let known = load("context: { engine: sacred-zone }\n", &[]).unwrap();
+    assert_eq!((known.config.context.engine, known.notes.len()), (EngineName::SacredZone, 0));
+}
+
+#[test]
 fn variables_that_are_no_keys_are_left_to_others_and_slips_are_not() {
     let environment =
         [("LONGHAUL_SHARED", "/x"), ("LONGHAUL_API_KEY", "k"), ("LONGHAUL", "1"), ("HOME", "/h")];

@@ -8,7 +8,7 @@ use std::time::Instant;
 use longhaul_engine::Tokens;
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
-use longhaul_engine::plan::{Keep, Plan, Report, Trigger, Wish};
+use longhaul_engine::plan::{self, Keep, Plan, Report, Trigger, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::SessionKey;
 use serde::Serialize;
@@ -16,7 +16,6 @@ use serde::Serialize;
 use crate::body::{self, Body};
 use crate::cli::{CompressArgs, Summarizer};
 use crate::config::{self, Environment, Settings};
-use crate::engine;
 use crate::failure::Failure;
 use crate::originals::{self, Secrets};
 
@@ -101,7 +100,8 @@ impl<'a> Call<'a> {
             keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(key())),
             session: None,
         };
-        let plan = engine::plan(policy, &wish, &mut memory.known, &transcript).map_err(|refused| {
+        let compacted = plan::engine(policy.engine).compact(policy, &wish, &mut memory.known, &transcript);
+        let plan = compacted.map_err(|refused| {
             Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
         })?;
         let (mut report, text, removed) = match plan {

@@ -26,7 +26,7 @@ const BAR: u64 = 30;
 pub(super) fn headlines(done: &Done) -> [String; 2] {
     let report = &done.answer.report;
     let share = 100.0 * report.tokens.before.number() as f64 / done.window.max(1) as f64;
-    let (window, engine, reason) = (Tokens(done.window as u64), &report.engine, &report.reason);
+    let (window, engine, reason) = (Tokens(done.window as u64), report.engine.name(), &report.reason);
     let start = format!(
         "{} tokens, {share:.0} % of the window of {window}; {engine}: {reason}",
         report.tokens.before
