@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::Tokens;
 use crate::models::Facts;
 
 /// Older spellings of keys, and what they are called now.
@@ -47,9 +48,9 @@ pub struct Compression {
     /// The share of the window at which compaction is due.
     pub threshold: f64,
     /// The most tokens that the threshold may be.
-    pub threshold_tokens: Option<usize>,
+    pub threshold_tokens: Option<Tokens>,
     /// The fewest tokens that the threshold may be.
-    pub threshold_floor: Option<usize>,
+    pub threshold_floor: Option<Tokens>,
     /// The protected tail, as a share of the threshold.
     pub target_ratio: f64,
     /// Messages kept at the head, beyond the system prompt.
@@ -245,13 +246,13 @@ pub struct SacredZone {
     /// The share of the window at which it is content.
     pub target: f64,
     /// How many of the newest tokens are not touched.
-    pub recent_tokens: usize,
+    pub recent_tokens: Tokens,
     /// Whether that number follows the session.
     pub adaptive: bool,
     /// Outputs of fewer tokens are left alone.
-    pub min_tokens: usize,
+    pub min_tokens: Tokens,
     /// What an output is digested to.
-    pub digest_tokens: usize,
+    pub digest_tokens: Tokens,
 }
 
 impl Default for SacredZone {
@@ -259,10 +260,10 @@ impl Default for SacredZone {
         SacredZone {
             trigger: 0.75,
             target: 0.50,
-            recent_tokens: 20_000,
+            recent_tokens: Tokens(20_000),
             adaptive: true,
-            min_tokens: 500,
-            digest_tokens: 150,
+            min_tokens: Tokens(500),
+            digest_tokens: Tokens(150),
         }
     }
 }
@@ -272,11 +273,11 @@ impl Default for SacredZone {
 #[serde(default, deny_unknown_fields)]
 pub struct ModelOverride {
     /// The window, in tokens.
-    pub context_length: Option<usize>,
+    pub context_length: Option<Tokens>,
     /// `compression.threshold` for this model.
     pub threshold: Option<f64>,
     /// `compression.threshold_tokens` for this model.
-    pub threshold_tokens: Option<usize>,
+    pub threshold_tokens: Option<Tokens>,
     /// What its tokens cost.
     pub prices: Prices,
     /// Facts of the model table, by their names there.

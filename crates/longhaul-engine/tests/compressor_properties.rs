@@ -216,7 +216,7 @@ impl Trial<'_> {
         }
         let mut calm =
             Self { wish: Wish { force: false, to_tokens: None, ..self.wish.clone() }, ..self.same() };
-        calm.policy.threshold = usize::MAX;
+        calm.policy.threshold = Tokens(u64::MAX);
         let says = |body: &str| support::sketch(&wire::parse(self.dialect, body).unwrap().0);
         let mut grown = (self.body.to_owned(), outcome.body.clone());
         for text in ["And then?", "Go on, then."] {
@@ -320,7 +320,8 @@ fn trial(generated: &Generated, seed: u64) -> Trial<'_> {
     policy.protect_first = numbers.below(4);
     policy.protect_last = 1 + numbers.below(6);
     policy.protect_least = 1 + numbers.below(3);
-    (policy.tail, policy.tail_ceiling, policy.goal) = (150, 225, numbers.below(500));
+    (policy.tail, policy.tail_ceiling) = (Tokens(150), Tokens(225));
+    policy.goal = Tokens(numbers.below(500) as u64);
     let mut wish = wish();
     if numbers.one_in(2) {
         let (transcript, _) = wire::parse(generated.dialect, &generated.body).unwrap();

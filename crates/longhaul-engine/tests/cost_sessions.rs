@@ -25,7 +25,7 @@ use longhaul_engine::prices;
 use longhaul_engine::{Dialect, Tokens, Transcript, models, wire};
 use support::corpus;
 
-const WINDOW: usize = 100_000;
+const WINDOW: Tokens = Tokens(100_000);
 
 /// From so many tokens on a session is long.
 const LONG: Tokens = Tokens(30_000);
@@ -138,10 +138,10 @@ fn compacting_when_it_pays_costs_less_than_any_threshold() {
         for session in &sessions {
             let [scheduled, marks] = [Course::Scheduler, Course::Marks].map(|course| session.usd(course));
             let (name, size) = (&session.name, session.size);
-            if size > Tokens(WINDOW as u64) {
+            if size > WINDOW {
                 assert!(scheduled < marks, "{name}: {scheduled} against {marks}");
             }
-            if size < Tokens(WINDOW as u64 / 2) {
+            if size < WINDOW / 2 {
                 assert!(scheduled <= 1.02 * marks, "{name}: {scheduled} against {marks}");
             }
         }

@@ -245,9 +245,9 @@ fn an_open_loop_with_bound_reasoning_waits_unless_the_window_would_overflow() {
     ended.push(json!({"role": "user", "content": "thanks"}));
     let body = json!({"model": "m", "messages": ended}).to_string();
     let mut small = bound(400_000);
-    small.sacred.recent_least = 0;
-    small.sacred.recent = 0;
-    small.sacred.recent_most = 0;
+    small.sacred.recent_least = Tokens::ZERO;
+    small.sacred.recent = Tokens::ZERO;
+    small.sacred.recent_most = Tokens::ZERO;
     let outcome = ready(plan(&small, &force, Dialect::Messages, &body));
     let after: serde_json::Value = serde_json::from_str(&outcome.body).unwrap();
     let kept: Vec<usize> =
@@ -293,9 +293,10 @@ fn every_generated_body_stays_as_valid_as_it_was() {
         for seed in 0..600 {
             let generated = generate::body(dialect, seed);
             let mut policy = policy("gpt-5", 4_000);
-            (policy.sacred.min, policy.sacred.recent_least, policy.sacred.recent_most) = (5, 10, 10);
-            (policy.digest_all, policy.drop_oldest) = (120, 150);
-            (policy.sacred.trigger, policy.sacred.target) = (20, 60);
+            policy.sacred.min = Tokens(5);
+            (policy.sacred.recent_least, policy.sacred.recent_most) = (Tokens(10), Tokens(10));
+            (policy.digest_all, policy.drop_oldest) = (Tokens(120), Tokens(150));
+            (policy.sacred.trigger, policy.sacred.target) = (Tokens(20), Tokens(60));
             if let Plan::Ready(outcome) = plan(&policy, &wish(), dialect, &generated.body) {
                 let name = format!("{dialect} {seed}\n{}\n→\n{}", generated.body, outcome.body);
                 judge(&name, &policy, dialect, &generated.body, &outcome);

@@ -433,7 +433,7 @@ pub(crate) struct Answer {
 pub(crate) struct PolicyFlags {
     /// The model's window, in tokens
     #[arg(long, value_name = "N")]
-    pub(crate) context_length: Option<usize>,
+    pub(crate) context_length: Option<u64>,
     /// The share of the window at which compaction is due
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
     pub(crate) threshold: Option<f64>,

@@ -89,11 +89,20 @@ pub(crate) struct Flag {
     pub(crate) value: Value,
 }
 
-/// The name and the text of the file that `--config` named, else of the one that is read when none is, if it is there.
-pub(crate) fn read_file(named: Option<&FilePath>) -> Result<Option<(String, String)>, Failure> {
-    let there = FilePath::new(FILE);
-    let file = named.or_else(|| there.exists().then_some(there));
-    file.map(|file| Ok((input::shown(file), input::read_text(file)?))).transpose()
+/// A configuration file.
+pub(crate) struct File {
+    /// How messages name it.
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+impl File {
+    /// The one that `--config` named, else the one that is read when none is, if it is there.
+    pub(crate) fn read(named: Option<&FilePath>) -> Result<Option<Self>, Failure> {
+        let there = FilePath::new(FILE);
+        let file = named.or_else(|| there.exists().then_some(there));
+        file.map(|file| Ok(Self { name: input::shown(file), text: input::read_text(file)? })).transpose()
+    }
 }
 
 impl Settings {
@@ -103,20 +112,18 @@ impl Settings {
         environment: &[(String, String)],
         flags: Vec<Flag>,
     ) -> Result<Settings, Failure> {
-        let text = read_file(file)?;
-        let text = text.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-        Settings::from_layers(text, environment, flags)
+        Settings::from_layers(File::read(file)?.as_ref(), environment, flags)
     }
 
-    /// The same from a file that was read before, given as its name and its text.
+    /// The same from a file that was read before.
     pub(crate) fn from_layers(
-        file: Option<(&str, &str)>,
+        file: Option<&File>,
         environment: &[(String, String)],
         flags: Vec<Flag>,
     ) -> Result<Settings, Failure> {
         let keys = Keys::new();
         let mut layers = Layers::new(&keys);
-        if let Some((name, text)) = file {
+        if let Some(File { name, text }) = file {
             layers.add(yaml::leaves(name, text, &keys)?)?;
         }
         layers.add(from_environment(environment, &keys)?)?;

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::Dialect;
 use crate::models::Model;
 use crate::policy::{CachePolicy, CacheStrategy, CacheTtl};
+use crate::{Dialect, Tokens};
 
 /// What takes requests and sends them to a model: a row of `providers.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum Route {
         /// How long the prefix is to live.
         ttl: CacheTtl,
         /// Shorter prefixes are not marked.
-        minimum: usize,
+        minimum: Tokens,
     },
     /// By the provider itself, which keeps together what has one `prompt_cache_key`.
     Key,

@@ -153,7 +153,7 @@ impl Run<'_, '_, '_, '_> {
         let before = self.view.total();
         let Some(engine) = self.course.engine() else { return Ok(None) };
         let weighed = self.course == Course::Scheduler;
-        let due = if weighed { Tokens(self.policy.goal as u64) } else { engine.starts_at(self.policy) };
+        let due = if weighed { self.policy.goal } else { engine.starts_at(self.policy) };
         if before < due.max(self.not_before) {
             return Ok(None);
         }
@@ -189,7 +189,7 @@ impl Run<'_, '_, '_, '_> {
 
     /// Nothing is tried again until the request has grown by a twentieth of the window.
     fn wait(&mut self, size: Tokens) {
-        self.not_before = size + Tokens(self.policy.window as u64 / 20);
+        self.not_before = size + self.policy.window / 20;
     }
 
     /// What a compaction of the request as it is now would leave.
@@ -206,7 +206,7 @@ impl Run<'_, '_, '_, '_> {
             keep: Keep::Nothing,
             session: None,
         };
-        let early = self.policy.early(self.view.total().number() as usize);
+        let early = self.policy.early(self.view.total());
         let policy = if self.course == Course::Scheduler { &early } else { self.policy };
         let plan = engine.compact(policy, &wish, self.known, &transcript)?;
         let Plan::Ready(outcome) = plan else { return Ok(None) };
@@ -236,11 +236,11 @@ impl Run<'_, '_, '_, '_> {
     fn expected(&self) -> Prospect {
         let head = self.view.preamble();
         let rest = self.view.total() - head;
-        let tail = Tokens(self.policy.early(self.view.total().number() as usize).tail as u64).min(rest);
-        let checkpoint = self.policy.checkpoint.tokens((rest - tail).number() as usize);
+        let tail = self.policy.early(self.view.total()).tail.min(rest);
+        let checkpoint = self.policy.checkpoint.tokens(rest - tail);
         let is_warm = self.cache.lapses(&self.view.chain).is_some_and(|lapses| lapses >= self.now);
         let warm = if is_warm { head } else { Tokens::ZERO };
-        Prospect { tokens: head + tail + Tokens(checkpoint as u64), warm }
+        Prospect { tokens: head + tail + checkpoint, warm }
     }
 
     fn warm(&self, view: &View, at: usize) -> Tokens {

@@ -46,7 +46,7 @@ impl Engine for Compressor {
     }
 
     fn starts_at(&self, policy: &Policy) -> Tokens {
-        Tokens(policy.threshold as u64)
+        policy.threshold
     }
 
     fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due {
@@ -80,8 +80,7 @@ impl Engine for Compressor {
         known: &mut Known,
         transcript: &Transcript<'_>,
     ) -> Result<Plan, Refused> {
-        let threads = threads(policy, known, transcript);
-        let (survey, read) = survey(policy, wish, (known, threads), transcript);
+        let (survey, read) = survey(policy, wish, known, transcript);
         let draft = Draft::new(&survey, &wish.keep);
         let mut settled = nothing_settled(policy, wish, &survey);
         match self.due(policy, wish, &settled.load(&survey)) {
@@ -130,15 +129,16 @@ fn threads(policy: &Policy, known: &Known, transcript: &Transcript<'_>) -> NonZe
 fn survey<'t, 'b>(
     policy: &Policy,
     wish: &Wish,
-    (known, threads): (&mut Known, NonZeroUsize),
+    known: &mut Known,
     transcript: &'t Transcript<'b>,
 ) -> (Survey<'t, 'b>, Option<Evidence>) {
     const BYTES_A_TOKEN: usize = 3;
     let meter = Meter::of(&policy.model);
-    let many = transcript.body.len() / BYTES_A_TOKEN >= policy.threshold;
+    let many = Tokens((transcript.body.len() / BYTES_A_TOKEN) as u64) >= policy.threshold;
     if !many && !wish.force && wish.to_tokens.is_none() {
         return (Survey::new(meter, known, transcript), None);
     }
+    let threads = threads(policy, known, transcript);
     let readings = Mutex::new(known.take_memories());
     let read = || Evidence::of(&mut readings.lock().unwrap_or_else(PoisonError::into_inner), transcript);
     let (evidence, survey) = parallel::both(threads, read, || Survey::new(meter, known, transcript));
@@ -149,7 +149,7 @@ fn survey<'t, 'b>(
 /// Before anything is decided.
 fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '_>) -> Settled<'p> {
     Settled {
-        target: wish.to_tokens.unwrap_or(Tokens(policy.goal as u64)),
+        target: wish.to_tokens.unwrap_or(policy.goal),
         floor: fit::floor(survey),
         ..Settled::before(Compressor.name(), policy, wish, survey.transcript)
     }
@@ -179,7 +179,7 @@ fn in_place(
     let bounds = Bounds::by_policy(work.policy, survey);
     let mut draft = Draft::new(survey, &work.wish.keep);
     prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
-    if draft.total > Tokens(work.policy.digest_all as u64) {
+    if draft.total > work.policy.digest_all {
         let stays = survey.must_stay();
         for result in
             (0..survey.units.len()).filter(|unit| !stays.contains(unit)).flat_map(|unit| survey.results(unit))
@@ -200,7 +200,7 @@ fn in_place(
 
 /// A compaction by the policy's own budgets.
 fn by_policy(work: &mut Work<'_, '_, '_>, settled: &Settled<'_>) -> Result<Option<Outcome>, Refused> {
-    let too_large = Tokens(work.policy.digest_all as u64);
+    let too_large = work.policy.digest_all;
     let bounds = Bounds::by_policy(work.policy, work.survey);
     // What the next compaction would not keep for being first is not kept now, if there is no room for it.
     let headless = bounds.without_head();
@@ -251,7 +251,7 @@ fn within_bounds<'s, 't, 'b, 'p>(
 /// of so little would have no room for them.
 fn checkpoint_budget(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
     let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
-    let budget = Tokens(work.policy.checkpoint.tokens(replaced.number() as usize) as u64);
+    let budget = work.policy.checkpoint.tokens(replaced);
     let budget = budget.min(fold::largest(replaced)).max(fold::needed(work, gone));
     (budget < replaced).then_some(budget)
 }

@@ -103,8 +103,8 @@ pub enum Due {
 
 impl Load {
     /// Its tokens, and what they are of the window.
-    pub(super) fn share_of(&self, window: usize) -> String {
-        let share = 100.0 * self.tokens.number() as f64 / window.max(1) as f64;
+    pub(super) fn share_of(&self, window: Tokens) -> String {
+        let share = 100.0 * self.tokens.number() as f64 / window.number().max(1) as f64;
         format!("{} tokens ({share:.0} % of the window)", self.tokens)
     }
 
@@ -112,7 +112,7 @@ impl Load {
     pub(super) fn waits(&self, policy: &Policy) -> Option<Due> {
         let reason =
             "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
-        let overflows = self.tokens > Tokens(policy.drop_oldest as u64);
+        let overflows = self.tokens > policy.drop_oldest;
         (self.in_loop && !overflows).then(|| Due::NotYet(reason.to_owned()))
     }
 }

@@ -45,7 +45,7 @@ impl Engine for SacredZone {
     }
 
     fn starts_at(&self, policy: &Policy) -> Tokens {
-        Tokens(policy.sacred.trigger as u64)
+        policy.sacred.trigger
     }
 
     fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due {
@@ -76,7 +76,7 @@ impl Engine for SacredZone {
         let mut survey = Survey::new(Meter::of(&policy.model), known, transcript);
         survey.about.extend(wish.focus.clone());
         let mut draft = Draft::new(&survey, &wish.keep);
-        let target = wish.to_tokens.unwrap_or(Tokens(policy.sacred.target as u64));
+        let target = wish.to_tokens.unwrap_or(policy.sacred.target);
         let mut settled = Settled {
             target,
             floor: ladder::floor(&survey),
@@ -157,7 +157,7 @@ pub(super) fn shrink(
     let results = units.flat_map(|unit| draft.survey.results(unit));
     let mut candidates: Vec<_> = results
         .map(|result| (draft.survey.meter.block(known, result.block), result))
-        .filter(|(tokens, _)| *tokens > Tokens(budget.min as u64))
+        .filter(|(tokens, _)| *tokens > budget.min)
         .collect();
     candidates.sort_by_key(|(tokens, result)| (std::cmp::Reverse(*tokens), result.at));
     for (tokens, result) in candidates {
@@ -169,8 +169,7 @@ pub(super) fn shrink(
 }
 
 fn digest_budget(budget: &SacredBudget, tokens: Tokens) -> Tokens {
-    let share = (tokens.number() as f64 * budget.digest_share) as u64;
-    Tokens(share.max(budget.digest as u64))
+    Tokens((tokens.number() as f64 * budget.digest_share) as u64).max(budget.digest)
 }
 
 /// Which units are never touched: the first exchange, what was said last and the newest tokens.
@@ -190,9 +189,9 @@ pub(super) fn zone(policy: &Policy, survey: &Survey<'_, '_>) -> ZoneReport {
     let calls_a_turn = calls_a_turn(survey, newest);
     let open_error = newest.iter().rev().find_map(|at| failed(survey, *at)).unwrap_or(false);
     let busy = 0.25 * (calls_a_turn / BUSY_TURN).min(1.0) + if open_error { 0.25 } else { 0.0 };
-    let wanted = (recent as f64 * (0.5 + refers_back + busy)) as usize;
-    let adapted = wanted.clamp(recent_least, recent_most.max(recent_least));
-    ZoneReport { recent: Tokens(adapted as u64), refers_back, calls_a_turn, open_error }
+    let wanted = Tokens((recent.number() as f64 * (0.5 + refers_back + busy)) as u64);
+    let recent = wanted.clamp(recent_least, recent_most.max(recent_least));
+    ZoneReport { recent, refers_back, calls_a_turn, open_error }
 }
 
 fn exchanges<'s>(survey: &'s Survey<'_, '_>, unit: usize) -> &'s [Exchange<'s>] {

@@ -148,7 +148,7 @@ impl Settled<'_> {
 
     /// What a person should know: a goal that was missed, reasoning that may be refused.
     fn notes(&self, after: Tokens) -> Vec<String> {
-        let window = Tokens(self.policy.window as u64);
+        let window = self.policy.window;
         let (floor, target) = (self.floor, self.target);
         let mut notes = self.notes.clone();
         let over = [(window, "window"), (target, "target")].into_iter().find(|(limit, _)| after > *limit);

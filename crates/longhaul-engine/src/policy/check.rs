@@ -56,12 +56,15 @@ pub(super) fn ranges(config: &Config) -> Result<(), Invalid> {
         ));
     }
     if sacred_zone.digest_tokens >= sacred_zone.min_tokens {
-        let problem = format!("must be under sacred_zone.min_tokens ({})", sacred_zone.min_tokens);
-        return Err(invalid("sacred_zone.digest_tokens", format!("{} {problem}", sacred_zone.digest_tokens)));
+        let problem = format!("must be under sacred_zone.min_tokens ({})", sacred_zone.min_tokens.number());
+        return Err(invalid(
+            "sacred_zone.digest_tokens",
+            format!("{} {problem}", sacred_zone.digest_tokens.number()),
+        ));
     }
     for (key, value) in [
         ("compression.protect_last_n", compression.protect_last_n as u64),
-        ("sacred_zone.digest_tokens", sacred_zone.digest_tokens as u64),
+        ("sacred_zone.digest_tokens", sacred_zone.digest_tokens.number()),
         ("auxiliary.compression.timeout_seconds", auxiliary.compression.timeout_seconds),
     ] {
         if value == 0 {

@@ -28,7 +28,7 @@ struct Answer {
     prompt_cache_key: Option<String>,
     tokens: Tokens,
     counted_by: String,
-    minimum: Option<usize>,
+    minimum: Option<Tokens>,
     volatile: Vec<Found>,
     model: String,
     dialect: Dialect,
@@ -145,7 +145,7 @@ impl Asked<'_, '_> {
         route: &Route,
         sizes: &[Tokens],
         notes: &mut Vec<String>,
-    ) -> (Option<Marking>, Option<usize>) {
+    ) -> (Option<Marking>, Option<Tokens>) {
         let Route::Marks { carrier, strategy, ttl, minimum } = *route else { return (None, None) };
         let lifetime = match ttl {
             CacheTtl::FiveMinutes => Lifetime::FiveMinutes,
@@ -155,11 +155,10 @@ impl Asked<'_, '_> {
                 Lifetime::FiveMinutes
             }
         };
-        let first = sizes.iter().position(|size| *size >= Tokens(minimum as u64));
+        let first = sizes.iter().position(|size| *size >= minimum);
         if first.is_none() {
             notes.push(format!(
-                "the model caches prefixes from {} tokens on; this body is shorter, so nothing is marked",
-                output::grouped(minimum as u64)
+                "the model caches prefixes from {minimum} tokens on; this body is shorter, so nothing is marked"
             ));
         }
         // Only what both dialects understand is written where it is not known which of the two it is.

@@ -29,8 +29,8 @@ struct Answer {
     dialect: Dialect,
     dialect_sure: bool,
     status: String,
-    window: usize,
-    threshold: usize,
+    window: Tokens,
+    threshold: Tokens,
     minutes: f64,
     pauses: Pauses,
     prices: Prices,
@@ -268,7 +268,7 @@ impl Asked<'_> {
             notes.push(format!("some prices are assumed: {}", assumed.join(", ")));
         }
         if self.policy.model.is_assumed("window") {
-            let window = output::grouped(self.policy.window as u64);
+            let window = self.policy.window;
             notes.push(format!("the window of {} is assumed to be {window} tokens", self.policy.model.name));
         }
         notes
@@ -290,7 +290,7 @@ fn row(course: Course, marks: Option<Marks>, policy: &Policy, turns: Vec<Turn>) 
         })
     };
     let compacted: Vec<Compaction> = turns.iter().enumerate().filter_map(compaction).collect();
-    let window = Tokens(policy.window as u64);
+    let window = policy.window;
     Row {
         name: course.to_string(),
         strategy: marks.map(|marks| marks.strategy).filter(|_| course != Course::Nothing),
@@ -384,8 +384,8 @@ fn summary(answer: &Answer) -> String {
         answer.minutes,
         answer.pauses.over_five_minutes,
         answer.model,
-        output::grouped(answer.window as u64),
-        output::grouped(answer.threshold as u64),
+        answer.window,
+        answer.threshold,
         answer.status,
         answer.prices.date,
         answer.prices.source,

@@ -1,3 +1,4 @@
+use longhaul_engine::Tokens;
 use serde_json::json;
 
 use super::*;
@@ -5,7 +6,11 @@ use super::*;
 fn load(file: &str, environment: &[(&str, &str)]) -> Result<Settings, Failure> {
     let environment: Environment =
         environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Settings::from_layers(Some(("longhaul.yaml", file)), &environment, Vec::new())
+    Settings::from_layers(Some(&named(file)), &environment, Vec::new())
+}
+
+fn named(text: &str) -> File {
+    File { name: "longhaul.yaml".to_owned(), text: text.to_owned() }
 }
 
 /// The value and the origin of a key, as `longhaul config` prints them.
@@ -45,7 +50,7 @@ fn flags_win_over_the_environment_over_the_file_over_the_defaults() {
         ("LONGHAUL_COMPRESSION__PROTECT_LAST_N".to_owned(), "12".to_owned()),
     ];
     let flags = vec![flag("--protect-last", "compression.protect_last_n", 14)];
-    let settings = Settings::from_layers(Some(("longhaul.yaml", file)), &environment, flags).unwrap();
+    let settings = Settings::from_layers(Some(&named(file)), &environment, flags).unwrap();
     let cases = [
         ("compression.protect_first_n", json!(3), "default"),
         ("compression.threshold", json!(0.4), "longhaul.yaml:2:14"),
@@ -78,7 +83,7 @@ upstreams: { messages: { base_url: 'https://example.com', api_key_env: KEY }, ch
 store:     { path: null, url: null }
 ";
     let settings = load(file, &[]).unwrap();
-    assert_eq!(settings.config.models["claude-sonnet-4.6"].context_length, Some(200_000));
+    assert_eq!(settings.config.models["claude-sonnet-4.6"].context_length, Some(Tokens(200_000)));
     assert_eq!(settings.config.redaction.rules[0].name, "badge");
     assert_eq!(
         in_force(&settings, "models.claude-sonnet-4.6.prices.input"),
@@ -279,16 +284,16 @@ fn variables_hold_any_kind_of_value() {
     assert_eq!(settings.config.redaction.rules.len(), 1);
     assert_eq!(settings.config.store.url.as_deref(), Some("postgres://u@h/db?x=a: b"));
     let (policy, _) = Policy::new(&settings.config, &models::find("openai/gpt-5-2025-08-07")).unwrap();
-    assert_eq!(policy.window, 100_000);
+    assert_eq!(policy.window, Tokens(100_000));
 }
 
 #[test]
 fn a_flag_wins_over_what_the_file_says_of_one_model() {
     let file = "models:\n  gpt-5: { threshold: 0.7 }\n";
     let flags = vec![flag("--threshold", "compression.threshold", 0.4)];
-    let settings = Settings::from_layers(Some(("longhaul.yaml", file)), &[], flags).unwrap();
+    let settings = Settings::from_layers(Some(&named(file)), &[], flags).unwrap();
     let (policy, _) = Policy::new(&settings.config, &models::find("gpt-5")).unwrap();
-    assert_eq!(policy.threshold, 108_800);
+    assert_eq!(policy.threshold, Tokens(108_800));
 }
 
 #[test]

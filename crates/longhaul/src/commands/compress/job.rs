@@ -23,8 +23,8 @@ use crate::originals::{self, Secrets};
 pub(super) struct Call<'a> {
     pub(super) args: &'a CompressArgs,
     environment: &'a Environment,
-    /// The configuration's name and text.
-    file: Option<(String, String)>,
+    /// The configuration.
+    file: Option<config::File>,
     /// Where what is removed is kept.
     pub(super) originals: Option<(&'a Path, Secrets)>,
 }
@@ -63,7 +63,7 @@ pub(super) struct Answer {
 /// What one compaction gave.
 pub(super) struct Done {
     pub(super) answer: Answer,
-    pub(super) window: usize,
+    pub(super) window: Tokens,
     /// The new body; nothing where the old one stays.
     pub(super) text: Option<String>,
     /// Rows for the file of originals.
@@ -73,7 +73,7 @@ pub(super) struct Done {
 impl<'a> Call<'a> {
     /// Reads the configuration, so that a mistake in it is said once and not for each body.
     pub(super) fn new(args: &'a CompressArgs, environment: &'a Environment) -> Result<Self, Failure> {
-        let file = config::read_file(args.config.config.as_deref())?;
+        let file = config::File::read(args.config.config.as_deref())?;
         let kept = |file: &'a Option<PathBuf>, secrets| Some((file.as_deref()?, secrets));
         let originals = kept(&args.originals, Secrets::Out);
         let originals = originals.or_else(|| kept(&args.originals_raw, Secrets::AsTheyWere));
@@ -120,8 +120,7 @@ impl<'a> Call<'a> {
     }
 
     fn settings(&self, model: &str) -> Result<Settings, Failure> {
-        let file = self.file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-        Settings::from_layers(file, self.environment, self.args.policy.flags(model))
+        Settings::from_layers(self.file.as_ref(), self.environment, self.args.policy.flags(model))
     }
 
     fn prepare(&self, model: &Model) -> Result<Prepared, Failure> {
@@ -130,7 +129,7 @@ impl<'a> Call<'a> {
             Policy::new(&settings.config, model).map_err(|invalid| settings.refused(&invalid))?;
         let mut notes = settings.note_lines(&warnings);
         if policy.model.is_assumed("window") {
-            let window = Tokens(policy.window as u64);
+            let window = policy.window;
             notes.push(format!("the window of {} is assumed to be {window} tokens", model.name));
         }
         if self.args.summarizer == Some(Summarizer::Auto) {
