@@ -187,6 +187,21 @@ pub enum CacheTtl {
     Auto,
 }
 
+impl CacheTtl {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::FiveMinutes, Self::OneHour, Self::Auto];
+
+    /// How the configuration calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FiveMinutes => "5m",
+            Self::OneHour => "1h",
+            Self::Auto => "auto",
+        }
+    }
+}
+
 /// Where the marks go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CacheStrategy {
@@ -199,6 +214,9 @@ pub enum CacheStrategy {
 }
 
 impl CacheStrategy {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::SystemAndThree, Self::Prefix];
+
     /// How the configuration calls it.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -183,6 +183,17 @@ fn every_number_says_why_and_what_rests_on_an_assumption_says_that() {
 }
 
 #[test]
+fn names_are_what_the_configuration_takes() {
+    for (taken, name) in [
+        (json!(EngineName::ALL), json!(EngineName::ALL.map(EngineName::name))),
+        (json!(CacheTtl::ALL), json!(CacheTtl::ALL.map(CacheTtl::name))),
+        (json!(CacheStrategy::ALL), json!(CacheStrategy::ALL.map(CacheStrategy::name))),
+    ] {
+        assert_eq!(taken, name);
+    }
+}
+
+#[test]
 fn the_keys_of_the_configuration_are_its_fields() {
     let keys = Config::keys();
     assert_eq!(keys["compression"]["threshold"], json!(0.5));

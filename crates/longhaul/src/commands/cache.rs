@@ -66,12 +66,12 @@ pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCod
         return super::cache_compare::run(args, &Body::read(old)?, &body, &transcript);
     }
     let mut notes = body::note_lines(&transcript, &notes);
-    let provider = route::provider(args.cached.provider.as_deref(), &args.told, &transcript)?;
+    let provider = route::provider(args.cached.provider, &args.told, &transcript);
     let model = route::model(&args.told, &transcript, provider, &mut notes);
     let settings = Settings::load(
         args.config.config.as_deref(),
         environment,
-        caching_flags(args.cached.ttl.as_deref(), args.strategy.as_deref()),
+        caching_flags(args.cached.ttl, args.strategy),
     )?;
     let (policy, _) = Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;
     let route = Route::new(&policy.caching, &policy.model, provider, transcript.dialect);

@@ -15,7 +15,7 @@ use longhaul_engine::{Dialect, Refused, Tokens};
 use serde::Serialize;
 
 use crate::body::{self, Body};
-use crate::cli::{CostArgs, caching_flags};
+use crate::cli::{CostArgs, Strategies, caching_flags};
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -87,12 +87,11 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     let (transcript, notes) = body.parse(&args.told)?;
     let mut notes = body::note_lines(&transcript, &notes);
     let is_known = body::model(&args.told, &transcript).row.is_some();
-    let told = route::provider(args.cached.provider.as_deref(), &args.told, &transcript)?;
+    let told = route::provider(args.cached.provider, &args.told, &transcript);
     let provider = told.or_else(|| route::vendor(transcript.dialect).filter(|_| !is_known));
     let model = route::model(&args.told, &transcript, provider, &mut notes);
-    let strategy = args.strategy.as_deref().filter(|name| *name != "all");
     let mut flags = args.policy.flags(&model.name);
-    flags.extend(caching_flags(args.cached.ttl.as_deref(), strategy));
+    flags.extend(caching_flags(args.cached.ttl, args.strategy.and_then(Strategies::one)));
     let settings = Settings::load(args.config.config.as_deref(), environment, flags)?;
     let (policy, warnings) =
         Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;
@@ -123,8 +122,8 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
             marks: marks(&route),
         },
     };
-    let both = [CacheStrategy::SystemAndThree, CacheStrategy::Prefix];
-    let policies = asked.rows(if args.strategy.as_deref() == Some("all") { &both } else { &[] })?;
+    let several = args.strategy == Some(Strategies::All);
+    let policies = asked.rows(if several { &CacheStrategy::ALL } else { &[] })?;
     let answer = Answer {
         requests: requests.len(),
         policies,
