@@ -1,4 +1,4 @@
-//! What a user can type: every key, its type and its default. Nothing here knows a model or checks a range; that is
+//! What a user can type about the engine's work: every key, its type and its default. Nothing here knows a model or checks a range; that is
 //! [`Policy::new`](crate::policy::Policy::new)'s work.
 
 use std::collections::BTreeMap;
@@ -9,20 +9,12 @@ use serde_json::{Map, Value, json};
 use crate::Tokens;
 use crate::models::Facts;
 
-/// Older spellings of keys, and what they are called now.
-pub const RENAMED: &[(&str, &str)] = &[
-    ("compression.summary_model", "auxiliary.compression.model"),
-    ("model.cache_ttl", "prompt_caching.cache_ttl"),
-];
-
-/// The whole configuration. The default of each part is what is in force when nothing was typed.
+/// All that the engine goes by. The default of each part is what is in force when nothing was typed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// When to compact and what to keep.
     pub compression: Compression,
-    /// Models that help, beside the one that does the work.
-    pub auxiliary: Auxiliary,
     /// Which engine compacts.
     pub context: Context,
     /// Cache marks.
@@ -33,18 +25,12 @@ pub struct Config {
     pub sacred_zone: SacredZone,
     /// What the user knows better than the model table, by name pattern.
     pub models: BTreeMap<String, ModelOverride>,
-    /// Where the gateway sends requests, by dialect.
-    pub upstreams: Upstreams,
-    /// Where sessions are kept.
-    pub store: Store,
 }
 
 /// When to compact and what to keep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compression {
-    /// Whether anything is compacted without being asked.
-    pub enabled: bool,
     /// The share of the window at which compaction is due.
     pub threshold: f64,
     /// The most tokens that the threshold may be.
@@ -57,63 +43,17 @@ pub struct Compression {
     pub protect_first_n: usize,
     /// Recent messages that stay even past the tail's budget, up to its ceiling.
     pub protect_last_n: usize,
-    /// The share of the window at which the gateway steps in before anything else.
-    pub hygiene_threshold: f64,
-    /// How long a turn may wait for a model's summary.
-    pub max_wait_seconds: u64,
-    /// Whether a one-time note at the end of the system prompt says that turns were compacted.
-    pub system_note: bool,
 }
 
 impl Default for Compression {
     fn default() -> Self {
         Compression {
-            enabled: true,
             threshold: 0.50,
             threshold_tokens: None,
             threshold_floor: None,
             target_ratio: 0.20,
             protect_first_n: 3,
             protect_last_n: 20,
-            hygiene_threshold: 0.85,
-            max_wait_seconds: 0,
-            system_note: false,
-        }
-    }
-}
-
-/// Models that help, beside the one that does the work.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Auxiliary {
-    /// The one that writes summaries.
-    pub compression: AuxiliaryModel,
-}
-
-/// A model that helps, and how to reach it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AuxiliaryModel {
-    /// Its name; none: the code writes the summaries.
-    pub model: Option<String>,
-    /// Who serves it.
-    pub provider: String,
-    /// Where, if not at the provider's usual address.
-    pub base_url: Option<String>,
-    /// The environment variable that holds its key.
-    pub api_key_env: Option<String>,
-    /// When to give up on it.
-    pub timeout_seconds: u64,
-}
-
-impl Default for AuxiliaryModel {
-    fn default() -> Self {
-        AuxiliaryModel {
-            model: None,
-            provider: "auto".to_owned(),
-            base_url: None,
-            api_key_env: None,
-            timeout_seconds: 120,
         }
     }
 }
@@ -228,21 +168,13 @@ impl CacheStrategy {
 }
 
 /// Secrets. Redaction before a summarizer, a plug-in, the store or an export cannot be turned off.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Redaction {
-    /// Whether our own log on this machine is redacted too.
-    pub logs: bool,
     /// Further shapes of secrets.
     pub rules: Vec<RedactionRule>,
     /// Regular expressions: a value that one of them matches in full is no secret.
     pub allow: Vec<String>,
-}
-
-impl Default for Redaction {
-    fn default() -> Self {
-        Redaction { logs: true, rules: Vec::new(), allow: Vec::new() }
-    }
 }
 
 /// A shape of secret that the user adds.
@@ -316,38 +248,6 @@ pub struct Prices {
     pub cache_write: Option<f64>,
     /// Put into the cache for one hour.
     pub cache_write_1h: Option<f64>,
-}
-
-/// Where the gateway sends requests, by dialect.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Upstreams {
-    /// Chat Completions.
-    pub chat: Upstream,
-    /// Messages.
-    pub messages: Upstream,
-    /// Responses.
-    pub responses: Upstream,
-}
-
-/// One place to send requests to.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Upstream {
-    /// Its address.
-    pub base_url: Option<String>,
-    /// The environment variable that holds its key.
-    pub api_key_env: Option<String>,
-}
-
-/// Where sessions are kept.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Store {
-    /// A file.
-    pub path: Option<String>,
-    /// A database.
-    pub url: Option<String>,
 }
 
 impl Config {

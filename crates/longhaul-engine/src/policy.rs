@@ -3,8 +3,6 @@
 //! [`Config`] is what a user typed; [`Policy`] is what the rest of the engine reads: tokens, never shares, with every
 //! default and sentinel gone. Each number remembers in one sentence how it came about, so that `explain` can say it.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 mod check;
@@ -34,8 +32,6 @@ const ROOMY_WINDOW: Tokens = Tokens(40_000);
 pub struct Policy {
     /// The model, with what the user stated about it.
     pub model: Model,
-    /// Whether anything is compacted without being asked.
-    pub enabled: bool,
     /// The engine that compacts.
     pub engine: EngineName,
     /// What a request may hold.
@@ -56,20 +52,12 @@ pub struct Policy {
     pub protect_least: usize,
     /// The size of a checkpoint.
     pub checkpoint: CheckpointBudget,
-    /// The gateway steps in at this many tokens.
-    pub hygiene: Tokens,
-    /// But not for fewer messages than this.
-    pub hygiene_messages: usize,
     /// Above this, everything outside the protected zone is digested to its minimum.
     pub digest_all: Tokens,
     /// Above this even then, the oldest units outside it are dropped.
     pub drop_oldest: Tokens,
     /// Results and arguments of at most this many characters are left alone.
     pub prune_characters: usize,
-    /// How long a turn may wait for a model's summary; none: never.
-    pub max_wait: Option<Duration>,
-    /// Whether a note in the system prompt says that turns were compacted.
-    pub system_note: bool,
     /// The engine that digests tool outputs only.
     pub sacred: SacredBudget,
     /// How the prefix is cached.
@@ -90,8 +78,6 @@ pub struct CheckpointBudget {
     pub most: Tokens,
     /// and never more than this share of what it replaces.
     pub largest_share: f64,
-    /// Below this many tokens, empty sections are left out.
-    pub terse_below: Tokens,
 }
 
 impl CheckpointBudget {
@@ -156,14 +142,8 @@ impl Policy {
         let mut why = Reasons { model: &model, rows: Vec::new() };
 
         let window = window(&mut why, &stated)?;
-        let hygiene_share = config.compression.hygiene_threshold;
-        let hygiene = why.tokens(
-            "hygiene",
-            window.share(hygiene_share),
-            &["window"],
-            format!("{} of the window (compression.hygiene_threshold)", percent(hygiene_share)),
-        );
-        let threshold = threshold.tokens(&mut why, config, window, hygiene);
+        let ladder = Ladder::new(&mut why, window);
+        let threshold = threshold.tokens(&mut why, config, window, ladder.digest_all);
         let budgets = Budgets::new(&mut why, config, window, threshold);
         let sacred = sacred(&mut why, config, window);
         let caching = caching(&mut why, config);
@@ -171,7 +151,6 @@ impl Policy {
 
         let compression = &config.compression;
         let policy = Policy {
-            enabled: compression.enabled,
             engine: config.context.engine,
             window,
             threshold,
@@ -182,14 +161,9 @@ impl Policy {
             protect_last: compression.protect_last_n,
             protect_least: 3,
             checkpoint: budgets.checkpoint,
-            hygiene,
-            hygiene_messages: 4,
-            digest_all: budgets.digest_all,
-            drop_oldest: budgets.drop_oldest,
+            digest_all: ladder.digest_all,
+            drop_oldest: ladder.drop_oldest,
             prune_characters: 200,
-            max_wait: (compression.max_wait_seconds > 0)
-                .then(|| Duration::from_secs(compression.max_wait_seconds)),
-            system_note: compression.system_note,
             sacred,
             caching,
             prices: prices::stated(config, &model.name),
@@ -261,13 +235,6 @@ impl<'c> Stated<'c> {
             .get("threshold_tokens", |row| row.threshold_tokens.map(Some))
             .unwrap_or_else(|| (general.threshold_tokens, "compression.threshold_tokens".to_owned()));
         in_range(&key, share, 0.0, 1.0)?;
-        if share >= general.hygiene_threshold {
-            let hygiene = general.hygiene_threshold;
-            return Err(invalid(
-                &key,
-                format!("{share} must be under compression.hygiene_threshold ({hygiene})"),
-            ));
-        }
         if cap == Some(Tokens::ZERO) {
             return Err(invalid(&cap_key, "0 must be at least 1, or left out".to_owned()));
         }
@@ -284,10 +251,10 @@ struct Threshold {
 }
 
 impl Threshold {
-    fn tokens(&self, why: &mut Reasons, config: &Config, window: Tokens, hygiene: Tokens) -> Tokens {
+    fn tokens(&self, why: &mut Reasons, config: &Config, window: Tokens, most: Tokens) -> Tokens {
         let by_share = window.share(self.share);
         let capped = by_share.min(self.cap.unwrap_or(by_share));
-        let floor = config.compression.threshold_floor.unwrap_or_default().min(hygiene - Tokens(1));
+        let floor = config.compression.threshold_floor.unwrap_or_default().min(most);
         let mut text = format!("{} of the window ({})", percent(self.share), self.key);
         if capped < by_share {
             text.push_str(", capped by ");
@@ -300,14 +267,37 @@ impl Threshold {
     }
 }
 
+/// Where the window is about to overflow, and more is done than the policy would like.
+struct Ladder {
+    digest_all: Tokens,
+    drop_oldest: Tokens,
+}
+
+impl Ladder {
+    fn new(why: &mut Reasons, window: Tokens) -> Self {
+        let window_only: &[&str] = &["window"];
+        let longest = why.model.facts.max_output;
+        let (room, reason) = if why.model.facts.input_limit.is_some() {
+            (Tokens::ZERO, "none needed: the host counts the reply apart from the input")
+        } else {
+            (longest.min(window / 10), "the model's longest reply, at most a tenth of the window")
+        };
+        let room = why.tokens("reply_room", room, &["window", "max_output"], reason);
+        let digest_all =
+            "90 % of the window less the reply's room; above it everything unprotected is digested";
+        let digest_all = why.tokens("digest_all", (window - room).share(0.90), window_only, digest_all);
+        let drop_oldest = "95 % of the window less the reply's room; above it the oldest units are dropped";
+        let drop_oldest = why.tokens("drop_oldest", (window - room).share(0.95), window_only, drop_oldest);
+        Self { digest_all, drop_oldest }
+    }
+}
+
 /// What follows from the window and the threshold.
 struct Budgets {
     goal: Tokens,
     tail: Tokens,
     tail_ceiling: Tokens,
     checkpoint: CheckpointBudget,
-    digest_all: Tokens,
-    drop_oldest: Tokens,
 }
 
 impl Budgets {
@@ -334,22 +324,8 @@ impl Budgets {
         let most = why.tokens("checkpoint_most", most, window_only, bounds);
         let least = "2,000, or the most where that is less";
         let least = why.tokens("checkpoint_least", most.min(Tokens(2_000)), window_only, least);
-        let checkpoint =
-            CheckpointBudget { share: 0.20, least, most, largest_share: 0.25, terse_below: Tokens(600) };
-
-        let longest = why.model.facts.max_output;
-        let (room, reason) = if why.model.facts.input_limit.is_some() {
-            (Tokens::ZERO, "none needed: the host counts the reply apart from the input")
-        } else {
-            (longest.min(window / 10), "the model's longest reply, at most a tenth of the window")
-        };
-        let room = why.tokens("reply_room", room, &["window", "max_output"], reason);
-        let digest_all =
-            "90 % of the window less the reply's room; above it everything unprotected is digested";
-        let digest_all = why.tokens("digest_all", (window - room).share(0.90), window_only, digest_all);
-        let drop_oldest = "95 % of the window less the reply's room; above it the oldest units are dropped";
-        let drop_oldest = why.tokens("drop_oldest", (window - room).share(0.95), window_only, drop_oldest);
-        Budgets { goal, tail, tail_ceiling, checkpoint, digest_all, drop_oldest }
+        let checkpoint = CheckpointBudget { share: 0.20, least, most, largest_share: 0.25 };
+        Budgets { goal, tail, tail_ceiling, checkpoint }
     }
 }
 

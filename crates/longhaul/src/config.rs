@@ -12,16 +12,19 @@ use std::fmt::{self, Display};
 use std::path::Path as FilePath;
 
 use longhaul_engine::models::{self, Facts};
-use longhaul_engine::policy::{Config, EngineName, Invalid, Policy, Warning};
+use longhaul_engine::policy::{self, EngineName, Invalid, Policy, Warning};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::input;
 use crate::output;
-use keys::{Keys, Path};
+pub(crate) use keys::Keys;
+use keys::Path;
+use shell::Shell;
 
 mod keys;
+mod shell;
 #[cfg(test)]
 mod tests;
 mod yaml;
@@ -37,9 +40,11 @@ pub(crate) type Environment = Vec<(String, String)>;
 /// The configuration in force and where each value came from.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// What was typed, all layers together.
-    pub(crate) config: Config,
-    /// Each value in force, in the order of the documentation.
+    /// What the engine goes by, all layers together.
+    pub(crate) engine: policy::Config,
+    /// What it never reads.
+    pub(crate) shell: Shell,
+    /// Each value in force; in each section those of the engine first.
     pub(crate) values: Vec<Leaf>,
     /// Older spellings that were used, and engines that are found nowhere.
     pub(crate) notes: Vec<String>,
@@ -180,15 +185,16 @@ impl Settings {
 }
 
 /// The layers so far, one over the other.
-struct Layers {
+struct Layers<'k> {
+    keys: &'k Keys,
     order: Vec<Path>,
     values: BTreeMap<Path, (Value, Origin)>,
     notes: Vec<String>,
 }
 
-impl Layers {
-    fn new(keys: &Keys) -> Self {
-        let mut layers = Layers { order: Vec::new(), values: BTreeMap::new(), notes: Vec::new() };
+impl<'k> Layers<'k> {
+    fn new(keys: &'k Keys) -> Self {
+        let mut layers = Layers { keys, order: Vec::new(), values: BTreeMap::new(), notes: Vec::new() };
         for (path, value) in keys.leaves() {
             layers.set(Leaf { path, value, origin: Origin::Default });
         }
@@ -247,7 +253,7 @@ impl Layers {
     }
 
     fn check_and_set(&mut self, leaf: Leaf) -> Result<(), Failure> {
-        if let Err(expected) = fits(&leaf.path, &leaf.value) {
+        if let Err(expected) = fits(&leaf.path, &leaf.value, self.keys) {
             let (origin, key, value) = (&leaf.origin, leaf.path.join("."), &leaf.value);
             return Err(Failure::Wrong(format!("{origin}: {key} is {value}, expected {expected}")));
         }
@@ -269,9 +275,9 @@ impl Layers {
             keys::insert(&mut tree, &path, value.clone());
             values.push(Leaf { path, value, origin });
         }
-        let config: Config = serde_json::from_value(tree)
-            .map_err(|error| Failure::Wrong(format!("configuration: {error}")))?;
-        let mut settings = Settings { config, values, notes: self.notes, warnings: Vec::new() };
+        let (engine, shell) =
+            read(tree, self.keys).map_err(|error| Failure::Wrong(format!("configuration: {error}")))?;
+        let mut settings = Settings { engine, shell, values, notes: self.notes, warnings: Vec::new() };
         settings.check()?;
         Ok(settings)
     }
@@ -280,9 +286,10 @@ impl Layers {
 impl Settings {
     /// Checks the ranges for any model and for each model that is named.
     fn check(&mut self) -> Result<(), Failure> {
-        for name in std::iter::once("").chain(self.config.models.keys().map(String::as_str)) {
+        self.shell.check().map_err(|invalid| self.refused(&invalid))?;
+        for name in std::iter::once("").chain(self.engine.models.keys().map(String::as_str)) {
             let (_, warnings) =
-                Policy::new(&self.config, &models::find(name)).map_err(|invalid| self.refused(&invalid))?;
+                Policy::new(&self.engine, &models::find(name)).map_err(|invalid| self.refused(&invalid))?;
             for warning in warnings {
                 if !self.warnings.contains(&warning) {
                     self.warnings.push(warning);
@@ -326,7 +333,7 @@ fn from_environment(environment: &[(String, String)], keys: &Keys) -> Result<Vec
             Some(_) => {}
         }
         let mut value = yaml::value(text);
-        if fits(&path, &value).is_err() && fits(&path, &text.as_str().into()).is_ok() {
+        if fits(&path, &value, keys).is_err() && fits(&path, &text.as_str().into(), keys).is_ok() {
             value = text.as_str().into();
         }
         leaves.push(Leaf { path, value, origin: Origin::Environment { name: name.clone() } });
@@ -340,8 +347,14 @@ fn nearest_suggestion(path: &[String], keys: &Keys) -> String {
     keys.suggestion(&path[..wrong])
 }
 
+/// What the engine goes by, and what it never reads.
+fn read(mut tree: Value, keys: &Keys) -> serde_json::Result<(policy::Config, Shell)> {
+    let shell = serde_json::from_value(keys.split_off_shell(&mut tree))?;
+    Ok((serde_json::from_value(tree)?, shell))
+}
+
 /// Whether a key can hold a value; else what it can hold, in words.
-fn fits(path: &[String], value: &Value) -> Result<(), String> {
+fn fits(path: &[String], value: &Value, keys: &Keys) -> Result<(), String> {
     let mut tree = Value::Null;
     let read = match path {
         [models, _, capabilities, fact] if models == "models" && capabilities == "capabilities" => {
@@ -350,7 +363,7 @@ fn fits(path: &[String], value: &Value) -> Result<(), String> {
         }
         _ => {
             keys::insert(&mut tree, path, value.clone());
-            serde_json::from_value::<Config>(tree).map(drop)
+            read(tree, keys).map(drop)
         }
     };
     read.map_err(|error| {

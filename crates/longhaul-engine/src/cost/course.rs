@@ -55,7 +55,6 @@ impl Course {
         if let Self::Compressor(threshold) = self {
             config.compression.threshold = threshold;
             config.compression.threshold_tokens = None;
-            config.compression.hygiene_threshold = config.compression.hygiene_threshold.max(0.99);
             for stated in config.models.values_mut() {
                 (stated.threshold, stated.threshold_tokens) = (None, None);
             }

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCod
         environment,
         caching_flags(args.cached.ttl, args.strategy),
     )?;
-    let (policy, _) = Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;
+    let (policy, _) = Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
     let route = Route::new(&policy.caching, &policy.model, provider, transcript.dialect);
     let asked = Asked { transcript: &transcript, reading: wire::reading(&transcript), model: &policy.model };
     let (answer, edits) = asked.answer(&route, provider, notes);

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     flags.extend(caching_flags(args.cached.ttl, args.strategy.and_then(Strategies::one)));
     let settings = Settings::load(args.config.config.as_deref(), environment, flags)?;
     let (policy, warnings) =
-        Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;
+        Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
     notes.extend(settings.note_lines(&warnings));
     let Some(prices) = &policy.prices else {
         let name = &model.name;
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     }
     let (pauses, by) = pauses(args, &requests)?;
     let asked = Asked {
-        config: &settings.config,
+        config: &settings.engine,
         policy: &policy,
         replay: Replay {
             session: &session,

@@ -126,14 +126,14 @@ impl<'a> Call<'a> {
     fn prepare(&self, model: &Model) -> Result<Prepared, Failure> {
         let settings = self.settings(&model.name)?;
         let (policy, warnings) =
-            Policy::new(&settings.config, model).map_err(|invalid| settings.refused(&invalid))?;
+            Policy::new(&settings.engine, model).map_err(|invalid| settings.refused(&invalid))?;
         let mut notes = settings.note_lines(&warnings);
         if policy.model.is_assumed("window") {
             let window = policy.window;
             notes.push(format!("the window of {} is assumed to be {window} tokens", model.name));
         }
         if self.args.summarizer == Some(Summarizer::Auto) {
-            notes.push(match &settings.config.auxiliary.compression.model {
+            notes.push(match &settings.shell.auxiliary.compression.model {
                 None => "no model is configured for summaries; our own code writes them".to_owned(),
                 Some(model) => {
                     format!("{model} is configured for summaries, but compress calls no model; our own code writes them")
