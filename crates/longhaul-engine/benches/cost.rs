@@ -11,7 +11,7 @@ use longhaul_engine::cost::{self, Course, Marks, Replay, Session};
 use longhaul_engine::known::Known;
 use longhaul_engine::policy::{CacheStrategy, CacheTtl, Config};
 use longhaul_engine::prices;
-use longhaul_engine::{models, wire};
+use longhaul_engine::{Tokens, models, wire};
 
 mod bodies;
 
@@ -25,7 +25,7 @@ fn main() {
     let model = models::find(MODEL);
     let Some(prices) = prices::find(MODEL) else { return };
     let mut config = Config::default();
-    config.models.entry(MODEL.to_owned()).or_default().context_length = Some(100_000);
+    config.models.entry(MODEL.to_owned()).or_default().context_length = Some(Tokens(100_000));
     let start = Instant::now();
     let Ok((transcript, _)) = wire::parse(None, &body) else { return };
     let known = &mut Known::default();

@@ -10,9 +10,8 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use longhaul_engine::known::{ContentKey, Known};
-use longhaul_engine::ledger::Ledger;
 use longhaul_engine::meter::Meter;
-use longhaul_engine::plan::{self, Keep, Plan, Trigger, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Keep, Plan, Trigger, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::transcript::{Speaker, UnitKind};
 use longhaul_engine::{Refused, Transcript, models, wire};
@@ -34,7 +33,7 @@ fn engine(policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Re
         keep: Keep::Nothing,
         session: None,
     };
-    plan::compressor(policy, &wish, &Ledger::default(), known, transcript)
+    Compressor.compact(policy, &wish, known, transcript)
 }
 
 fn main() -> Result<(), Failure> {
@@ -91,7 +90,7 @@ fn grown(policy: &Policy, transcript: &Transcript<'_>) -> Known {
     for stage in 1..=STAGES {
         let mut older = transcript.clone();
         older.units.truncate(end * stage / STAGES);
-        plan::prepare(policy, &mut known, &older);
+        Compressor.look(policy, &mut known, &older);
     }
     known
 }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use longhaul_engine::known::Known;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::models;
-use longhaul_engine::plan::{self, Keep, Plan, Trigger, Wish};
+use longhaul_engine::plan::{Engine, Keep, Plan, SacredZone, Trigger, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::transcript::{ElementId, UnitKind};
 use longhaul_engine::{Edit, Rewrite, wire};
@@ -54,7 +54,7 @@ fn main() {
             keep: Keep::Nothing,
             session: None,
         };
-        let after = match plan::sacred_zone(&policy, &wish, &mut known, &transcript).unwrap() {
+        let after = match SacredZone.compact(&policy, &wish, &mut known, &transcript).unwrap() {
             Plan::Leave(_) => None,
             Plan::Ready(outcome) => {
                 let report = outcome.report;

@@ -1,4 +1,4 @@
-//! What a user can type: every key, its type and its default. Nothing here knows a model or checks a range; that is
+//! What a user can type about the engine's work: every key, its type and its default. Nothing here knows a model or checks a range; that is
 //! [`Policy::new`](crate::policy::Policy::new)'s work.
 
 use std::collections::BTreeMap;
@@ -6,22 +6,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::Tokens;
 use crate::models::Facts;
 
-/// Older spellings of keys, and what they are called now.
-pub const RENAMED: &[(&str, &str)] = &[
-    ("compression.summary_model", "auxiliary.compression.model"),
-    ("model.cache_ttl", "prompt_caching.cache_ttl"),
-];
-
-/// The whole configuration. The default of each part is what is in force when nothing was typed.
+/// All that the engine goes by. The default of each part is what is in force when nothing was typed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// When to compact and what to keep.
     pub compression: Compression,
-    /// Models that help, beside the one that does the work.
-    pub auxiliary: Auxiliary,
     /// Which engine compacts.
     pub context: Context,
     /// Cache marks.
@@ -32,102 +25,69 @@ pub struct Config {
     pub sacred_zone: SacredZone,
     /// What the user knows better than the model table, by name pattern.
     pub models: BTreeMap<String, ModelOverride>,
-    /// Where the gateway sends requests, by dialect.
-    pub upstreams: Upstreams,
-    /// Where sessions are kept.
-    pub store: Store,
 }
 
 /// When to compact and what to keep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compression {
-    /// Whether anything is compacted without being asked.
-    pub enabled: bool,
     /// The share of the window at which compaction is due.
     pub threshold: f64,
     /// The most tokens that the threshold may be.
-    pub threshold_tokens: Option<usize>,
+    pub threshold_tokens: Option<Tokens>,
     /// The fewest tokens that the threshold may be.
-    pub threshold_floor: Option<usize>,
+    pub threshold_floor: Option<Tokens>,
     /// The protected tail, as a share of the threshold.
     pub target_ratio: f64,
     /// Messages kept at the head, beyond the system prompt.
     pub protect_first_n: usize,
     /// Recent messages that stay even past the tail's budget, up to its ceiling.
     pub protect_last_n: usize,
-    /// The share of the window at which the gateway steps in before anything else.
-    pub hygiene_threshold: f64,
-    /// How long a turn may wait for a model's summary.
-    pub max_wait_seconds: u64,
-    /// Whether a one-time note at the end of the system prompt says that turns were compacted.
-    pub system_note: bool,
 }
 
 impl Default for Compression {
     fn default() -> Self {
         Compression {
-            enabled: true,
             threshold: 0.50,
             threshold_tokens: None,
             threshold_floor: None,
             target_ratio: 0.20,
             protect_first_n: 3,
             protect_last_n: 20,
-            hygiene_threshold: 0.85,
-            max_wait_seconds: 0,
-            system_note: false,
-        }
-    }
-}
-
-/// Models that help, beside the one that does the work.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Auxiliary {
-    /// The one that writes summaries.
-    pub compression: AuxiliaryModel,
-}
-
-/// A model that helps, and how to reach it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AuxiliaryModel {
-    /// Its name; none: the code writes the summaries.
-    pub model: Option<String>,
-    /// Who serves it.
-    pub provider: String,
-    /// Where, if not at the provider's usual address.
-    pub base_url: Option<String>,
-    /// The environment variable that holds its key.
-    pub api_key_env: Option<String>,
-    /// When to give up on it.
-    pub timeout_seconds: u64,
-}
-
-impl Default for AuxiliaryModel {
-    fn default() -> Self {
-        AuxiliaryModel {
-            model: None,
-            provider: "auto".to_owned(),
-            base_url: None,
-            api_key_env: None,
-            timeout_seconds: 120,
         }
     }
 }
 
 /// Which engine compacts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Context {
-    /// `compressor`, `sacred-zone`, `lossless`, or the name of a plug-in.
-    pub engine: String,
+    /// Its name.
+    pub engine: EngineName,
 }
 
-impl Default for Context {
-    fn default() -> Self {
-        Context { engine: "compressor".to_owned() }
+/// The engines there are, by name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EngineName {
+    /// Prunes what is old and folds it into a checkpoint.
+    #[default]
+    Compressor,
+    /// Digests tool outputs alone, the largest first.
+    SacredZone,
+}
+
+impl EngineName {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::Compressor, Self::SacredZone];
+
+    /// How the configuration and reports call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Compressor => "compressor",
+            Self::SacredZone => "sacred-zone",
+        }
     }
 }
 
@@ -167,6 +127,21 @@ pub enum CacheTtl {
     Auto,
 }
 
+impl CacheTtl {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::FiveMinutes, Self::OneHour, Self::Auto];
+
+    /// How the configuration calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FiveMinutes => "5m",
+            Self::OneHour => "1h",
+            Self::Auto => "auto",
+        }
+    }
+}
+
 /// Where the marks go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CacheStrategy {
@@ -179,6 +154,9 @@ pub enum CacheStrategy {
 }
 
 impl CacheStrategy {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::SystemAndThree, Self::Prefix];
+
     /// How the configuration calls it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -190,21 +168,13 @@ impl CacheStrategy {
 }
 
 /// Secrets. Redaction before a summarizer, a plug-in, the store or an export cannot be turned off.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Redaction {
-    /// Whether our own log on this machine is redacted too.
-    pub logs: bool,
     /// Further shapes of secrets.
     pub rules: Vec<RedactionRule>,
     /// Regular expressions: a value that one of them matches in full is no secret.
     pub allow: Vec<String>,
-}
-
-impl Default for Redaction {
-    fn default() -> Self {
-        Redaction { logs: true, rules: Vec::new(), allow: Vec::new() }
-    }
 }
 
 /// A shape of secret that the user adds.
@@ -226,13 +196,13 @@ pub struct SacredZone {
     /// The share of the window at which it is content.
     pub target: f64,
     /// How many of the newest tokens are not touched.
-    pub recent_tokens: usize,
+    pub recent_tokens: Tokens,
     /// Whether that number follows the session.
     pub adaptive: bool,
     /// Outputs of fewer tokens are left alone.
-    pub min_tokens: usize,
+    pub min_tokens: Tokens,
     /// What an output is digested to.
-    pub digest_tokens: usize,
+    pub digest_tokens: Tokens,
 }
 
 impl Default for SacredZone {
@@ -240,10 +210,10 @@ impl Default for SacredZone {
         SacredZone {
             trigger: 0.75,
             target: 0.50,
-            recent_tokens: 20_000,
+            recent_tokens: Tokens(20_000),
             adaptive: true,
-            min_tokens: 500,
-            digest_tokens: 150,
+            min_tokens: Tokens(500),
+            digest_tokens: Tokens(150),
         }
     }
 }
@@ -253,11 +223,11 @@ impl Default for SacredZone {
 #[serde(default, deny_unknown_fields)]
 pub struct ModelOverride {
     /// The window, in tokens.
-    pub context_length: Option<usize>,
+    pub context_length: Option<Tokens>,
     /// `compression.threshold` for this model.
     pub threshold: Option<f64>,
     /// `compression.threshold_tokens` for this model.
-    pub threshold_tokens: Option<usize>,
+    pub threshold_tokens: Option<Tokens>,
     /// What its tokens cost.
     pub prices: Prices,
     /// Facts of the model table, by their names there.
@@ -278,38 +248,6 @@ pub struct Prices {
     pub cache_write: Option<f64>,
     /// Put into the cache for one hour.
     pub cache_write_1h: Option<f64>,
-}
-
-/// Where the gateway sends requests, by dialect.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Upstreams {
-    /// Chat Completions.
-    pub chat: Upstream,
-    /// Messages.
-    pub messages: Upstream,
-    /// Responses.
-    pub responses: Upstream,
-}
-
-/// One place to send requests to.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Upstream {
-    /// Its address.
-    pub base_url: Option<String>,
-    /// The environment variable that holds its key.
-    pub api_key_env: Option<String>,
-}
-
-/// Where sessions are kept.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Store {
-    /// A file.
-    pub path: Option<String>,
-    /// A database.
-    pub url: Option<String>,
 }
 
 impl Config {

@@ -16,10 +16,10 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Dialect;
 use crate::check::{self, Target};
 use crate::tokens::images::ImageCost;
 use crate::tokens::{Counter, Factor, Vocabulary};
+use crate::{Dialect, Tokens};
 
 /// One model, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -48,11 +48,11 @@ pub struct Facts {
     /// Whose rules a request must follow.
     pub host: String,
     /// The context length: what a request and its reply may hold together, in tokens.
-    pub window: usize,
+    pub window: Tokens,
     /// The most a request may hold, where the host caps it below the window.
-    pub input_limit: Option<usize>,
+    pub input_limit: Option<Tokens>,
     /// The longest reply, in tokens.
-    pub max_output: usize,
+    pub max_output: Tokens,
     /// The vocabulary to count with: the model's own, or the nearest public one.
     pub tokenizer: Vocabulary,
     /// What a count with `tokenizer` is multiplied by.
@@ -62,7 +62,7 @@ pub struct Facts {
     /// How a prompt's prefix gets into the provider's cache.
     pub caching: Caching,
     /// Prefixes shorter than this many tokens are not cached (rule A31).
-    pub cache_minimum: usize,
+    pub cache_minimum: Tokens,
     /// Whether a request may end on an assistant message (rule A12).
     pub prefill: bool,
     /// Whether thinking is valid only behind the exact prefix it was made with (rule A25).
@@ -126,14 +126,14 @@ impl Default for Facts {
         Facts {
             family: "unknown".to_owned(),
             host: "unknown".to_owned(),
-            window: 128_000,
+            window: Tokens(128_000),
             input_limit: None,
-            max_output: 8_192,
+            max_output: Tokens(8_192),
             tokenizer: Vocabulary::O200kBase,
             factor: Factor::from_thousandths(1_100),
             image_rule: ImageRule::Flat,
             caching: Caching::None,
-            cache_minimum: 1_024,
+            cache_minimum: Tokens(1_024),
             prefill: false,
             thinking_bound: false,
             system_midway: true,
@@ -146,7 +146,7 @@ impl Default for Facts {
 impl Facts {
     /// The most a request may hold: the window, or the host's lower cap on input.
     #[must_use]
-    pub fn input_window(&self) -> usize {
+    pub fn input_window(&self) -> Tokens {
         self.input_limit.map_or(self.window, |limit| limit.min(self.window))
     }
 }
@@ -440,7 +440,7 @@ mod tests {
     #[test]
     fn a_row_inherits_what_it_does_not_state_and_a_new_member_of_a_family_is_assumed() {
         let known = find("claude-opus-4-5");
-        assert_eq!((known.facts.window, known.facts.cache_minimum), (200_000, 4_096));
+        assert_eq!((known.facts.window, known.facts.cache_minimum), (Tokens(200_000), Tokens(4_096)));
         assert_eq!(known.facts.family, "claude");
         assert!(!known.is_assumed("window") && known.is_assumed("factor"));
         let new = find("claude-opus-9");
@@ -475,8 +475,8 @@ mod tests {
         assert!(!facts("claude-opus-5").thinking_bound && facts("claude-opus-5-5").thinking_bound);
         assert!(facts("claude-opus-4-8").system_midway && !facts("claude-opus-4-7").system_midway);
         assert!(facts("deepseek-reasoner").reasoning_back && !facts("deepseek-chat").reasoning_back);
-        assert_eq!(facts("gpt-5").input_window(), 272_000);
-        assert_eq!(facts("gpt-4o").input_window(), 128_000);
+        assert_eq!(facts("gpt-5").input_window(), Tokens(272_000));
+        assert_eq!(facts("gpt-4o").input_window(), Tokens(128_000));
     }
 
     #[test]
@@ -493,7 +493,7 @@ mod tests {
     fn what_the_user_states_is_never_assumed_and_must_be_a_fact() {
         let stated = |json: &str| serde_json::from_str(json).unwrap();
         let model = find("my-finetune").with(&stated(r#"{"window": 32000, "prefill": true}"#)).unwrap();
-        assert_eq!((model.facts.window, model.facts.prefill), (32_000, true));
+        assert_eq!((model.facts.window, model.facts.prefill), (Tokens(32_000), true));
         assert!(!model.is_assumed("window") && model.is_assumed("factor"));
         assert!(find("gpt-5").with(&stated(r#"{"windw": 1}"#)).unwrap_err().contains("windw"));
         assert!(find("gpt-5").with(&stated(r#"{"window": "big"}"#)).unwrap_err().contains("big"));
@@ -510,7 +510,11 @@ mod tests {
                 assert!(facts.get(fact).is_some(), "{} assumes {fact}, which is no fact", row.pattern);
             }
             let found = find(&row.pattern).facts;
-            assert!(found.max_output <= found.window && found.input_window() >= 4_000, "{}", row.pattern);
+            assert!(
+                found.max_output <= found.window && found.input_window() >= Tokens(4_000),
+                "{}",
+                row.pattern
+            );
         }
     }
 }

@@ -3,8 +3,6 @@
 //! [`Config`] is what a user typed; [`Policy`] is what the rest of the engine reads: tokens, never shares, with every
 //! default and sentinel gone. Each number remembers in one sentence how it came about, so that `explain` can say it.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 mod check;
@@ -12,41 +10,40 @@ mod reasons;
 #[cfg(test)]
 mod tests;
 
-pub use crate::config::{self, CacheStrategy, CacheTtl, Config, Redaction, RedactionRule};
+pub use crate::config::{self, CacheStrategy, CacheTtl, Config, EngineName, Redaction, RedactionRule};
 pub use check::{Invalid, Warning};
 pub use reasons::Derived;
 
 use check::{in_range, invalid};
 use reasons::Reasons;
 
+use crate::Tokens;
 use crate::models::{self, Caching, Model};
 use crate::prices::{self, Prices};
 
 /// The smallest window that anything sensible can be done with.
-pub const SMALLEST_WINDOW: usize = 4_000;
+pub const SMALLEST_WINDOW: Tokens = Tokens(4_000);
 
 /// A window from which no budget needs to be made smaller.
-const ROOMY_WINDOW: usize = 40_000;
+const ROOMY_WINDOW: Tokens = Tokens(40_000);
 
 /// The numbers that hold for one model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     /// The model, with what the user stated about it.
     pub model: Model,
-    /// Whether anything is compacted without being asked.
-    pub enabled: bool,
     /// The engine that compacts.
-    pub engine: String,
+    pub engine: EngineName,
     /// What a request may hold.
-    pub window: usize,
+    pub window: Tokens,
     /// Compaction is due at this many tokens.
-    pub threshold: usize,
+    pub threshold: Tokens,
     /// Pruning alone is enough if the result is at most this large.
-    pub goal: usize,
+    pub goal: Tokens,
     /// The tail's budget.
-    pub tail: usize,
+    pub tail: Tokens,
     /// How far one large message or `protect_last` may stretch the tail.
-    pub tail_ceiling: usize,
+    pub tail_ceiling: Tokens,
     /// Messages kept at the head, beyond the system prompt.
     pub protect_first: usize,
     /// Recent messages kept, up to the tail's ceiling.
@@ -55,20 +52,12 @@ pub struct Policy {
     pub protect_least: usize,
     /// The size of a checkpoint.
     pub checkpoint: CheckpointBudget,
-    /// The gateway steps in at this many tokens.
-    pub hygiene: usize,
-    /// But not for fewer messages than this.
-    pub hygiene_messages: usize,
     /// Above this, everything outside the protected zone is digested to its minimum.
-    pub digest_all: usize,
+    pub digest_all: Tokens,
     /// Above this even then, the oldest units outside it are dropped.
-    pub drop_oldest: usize,
+    pub drop_oldest: Tokens,
     /// Results and arguments of at most this many characters are left alone.
     pub prune_characters: usize,
-    /// How long a turn may wait for a model's summary; none: never.
-    pub max_wait: Option<Duration>,
-    /// Whether a note in the system prompt says that turns were compacted.
-    pub system_note: bool,
     /// The engine that digests tool outputs only.
     pub sacred: SacredBudget,
     /// How the prefix is cached.
@@ -84,21 +73,19 @@ pub struct CheckpointBudget {
     /// The share of the replaced tokens that is aimed at.
     pub share: f64,
     /// At least this many tokens,
-    pub least: usize,
+    pub least: Tokens,
     /// at most this many,
-    pub most: usize,
+    pub most: Tokens,
     /// and never more than this share of what it replaces.
     pub largest_share: f64,
-    /// Below this many tokens, empty sections are left out.
-    pub terse_below: usize,
 }
 
 impl CheckpointBudget {
     /// How many tokens the checkpoint for this many replaced tokens may have.
     #[must_use]
-    pub fn tokens(&self, replaced: usize) -> usize {
-        let aim = share(replaced, self.share).clamp(self.least, self.most);
-        aim.min(share(replaced, self.largest_share))
+    pub fn tokens(&self, replaced: Tokens) -> Tokens {
+        let aim = replaced.share(self.share).clamp(self.least, self.most);
+        aim.min(replaced.share(self.largest_share))
     }
 }
 
@@ -106,19 +93,19 @@ impl CheckpointBudget {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SacredBudget {
     /// It starts here
-    pub trigger: usize,
+    pub trigger: Tokens,
     /// and is content here.
-    pub target: usize,
+    pub target: Tokens,
     /// The newest tokens that are not touched,
-    pub recent: usize,
+    pub recent: Tokens,
     /// at least, when it follows the session,
-    pub recent_least: usize,
+    pub recent_least: Tokens,
     /// and at most.
-    pub recent_most: usize,
+    pub recent_most: Tokens,
     /// Outputs of fewer tokens are left alone.
-    pub min: usize,
+    pub min: Tokens,
     /// An output is digested to this many tokens,
-    pub digest: usize,
+    pub digest: Tokens,
     /// or to this share of its size, whichever is more.
     pub digest_share: f64,
 }
@@ -133,7 +120,7 @@ pub enum CachePolicy {
         /// Where the marks go.
         strategy: CacheStrategy,
         /// Shorter prefixes are not marked.
-        minimum: usize,
+        minimum: Tokens,
     },
     /// By the provider itself.
     Automatic,
@@ -155,14 +142,8 @@ impl Policy {
         let mut why = Reasons { model: &model, rows: Vec::new() };
 
         let window = window(&mut why, &stated)?;
-        let hygiene_share = config.compression.hygiene_threshold;
-        let hygiene = why.tokens(
-            "hygiene",
-            share(window, hygiene_share),
-            &["window"],
-            format!("{} of the window (compression.hygiene_threshold)", percent(hygiene_share)),
-        );
-        let threshold = threshold.tokens(&mut why, config, window, hygiene);
+        let ladder = Ladder::new(&mut why, window);
+        let threshold = threshold.tokens(&mut why, config, window, ladder.digest_all);
         let budgets = Budgets::new(&mut why, config, window, threshold);
         let sacred = sacred(&mut why, config, window);
         let caching = caching(&mut why, config);
@@ -170,8 +151,7 @@ impl Policy {
 
         let compression = &config.compression;
         let policy = Policy {
-            enabled: compression.enabled,
-            engine: config.context.engine.clone(),
+            engine: config.context.engine,
             window,
             threshold,
             goal: budgets.goal,
@@ -181,14 +161,9 @@ impl Policy {
             protect_last: compression.protect_last_n,
             protect_least: 3,
             checkpoint: budgets.checkpoint,
-            hygiene,
-            hygiene_messages: 4,
-            digest_all: budgets.digest_all,
-            drop_oldest: budgets.drop_oldest,
+            digest_all: ladder.digest_all,
+            drop_oldest: ladder.drop_oldest,
             prune_characters: 200,
-            max_wait: (compression.max_wait_seconds > 0)
-                .then(|| Duration::from_secs(compression.max_wait_seconds)),
-            system_note: compression.system_note,
             sacred,
             caching,
             prices: prices::stated(config, &model.name),
@@ -201,10 +176,10 @@ impl Policy {
     /// The same policy for a compaction that is made early, at fewer tokens than the threshold: what it may leave is less in
     /// proportion, or there would be little to gain.
     #[must_use]
-    pub fn early(&self, tokens: usize) -> Self {
-        let early = tokens.min(self.threshold);
-        let in_proportion =
-            |budget: usize| (budget as u128 * early as u128 / self.threshold.max(1) as u128) as usize;
+    pub fn early(&self, tokens: Tokens) -> Self {
+        let early = u128::from(tokens.min(self.threshold).number());
+        let threshold = u128::from(self.threshold.number().max(1));
+        let in_proportion = |budget: Tokens| Tokens((u128::from(budget.number()) * early / threshold) as u64);
         Self {
             goal: in_proportion(self.goal),
             tail: in_proportion(self.tail),
@@ -241,7 +216,7 @@ impl<'c> Stated<'c> {
         for (pattern, row) in self.0.iter().rev() {
             let mut facts = row.capabilities.clone();
             if let Some(length) = row.context_length {
-                facts.insert("window".to_owned(), length.into());
+                facts.insert("window".to_owned(), length.number().into());
                 facts.insert("input_limit".to_owned(), Value::Null);
             }
             let refused = |problem| invalid(&format!("models.{pattern}.capabilities"), problem);
@@ -260,14 +235,7 @@ impl<'c> Stated<'c> {
             .get("threshold_tokens", |row| row.threshold_tokens.map(Some))
             .unwrap_or_else(|| (general.threshold_tokens, "compression.threshold_tokens".to_owned()));
         in_range(&key, share, 0.0, 1.0)?;
-        if share >= general.hygiene_threshold {
-            let hygiene = general.hygiene_threshold;
-            return Err(invalid(
-                &key,
-                format!("{share} must be under compression.hygiene_threshold ({hygiene})"),
-            ));
-        }
-        if cap == Some(0) {
+        if cap == Some(Tokens::ZERO) {
             return Err(invalid(&cap_key, "0 must be at least 1, or left out".to_owned()));
         }
         Ok(Threshold { share, key, cap, cap_key })
@@ -278,15 +246,15 @@ impl<'c> Stated<'c> {
 struct Threshold {
     share: f64,
     key: String,
-    cap: Option<usize>,
+    cap: Option<Tokens>,
     cap_key: String,
 }
 
 impl Threshold {
-    fn tokens(&self, why: &mut Reasons, config: &Config, window: usize, hygiene: usize) -> usize {
-        let by_share = share(window, self.share);
+    fn tokens(&self, why: &mut Reasons, config: &Config, window: Tokens, most: Tokens) -> Tokens {
+        let by_share = window.share(self.share);
         let capped = by_share.min(self.cap.unwrap_or(by_share));
-        let floor = config.compression.threshold_floor.unwrap_or(0).min(hygiene.saturating_sub(1));
+        let floor = config.compression.threshold_floor.unwrap_or_default().min(most);
         let mut text = format!("{} of the window ({})", percent(self.share), self.key);
         if capped < by_share {
             text.push_str(", capped by ");
@@ -299,18 +267,41 @@ impl Threshold {
     }
 }
 
+/// Where the window is about to overflow, and more is done than the policy would like.
+struct Ladder {
+    digest_all: Tokens,
+    drop_oldest: Tokens,
+}
+
+impl Ladder {
+    fn new(why: &mut Reasons, window: Tokens) -> Self {
+        let window_only: &[&str] = &["window"];
+        let longest = why.model.facts.max_output;
+        let (room, reason) = if why.model.facts.input_limit.is_some() {
+            (Tokens::ZERO, "none needed: the host counts the reply apart from the input")
+        } else {
+            (longest.min(window / 10), "the model's longest reply, at most a tenth of the window")
+        };
+        let room = why.tokens("reply_room", room, &["window", "max_output"], reason);
+        let digest_all =
+            "90 % of the window less the reply's room; above it everything unprotected is digested";
+        let digest_all = why.tokens("digest_all", (window - room).share(0.90), window_only, digest_all);
+        let drop_oldest = "95 % of the window less the reply's room; above it the oldest units are dropped";
+        let drop_oldest = why.tokens("drop_oldest", (window - room).share(0.95), window_only, drop_oldest);
+        Self { digest_all, drop_oldest }
+    }
+}
+
 /// What follows from the window and the threshold.
 struct Budgets {
-    goal: usize,
-    tail: usize,
-    tail_ceiling: usize,
+    goal: Tokens,
+    tail: Tokens,
+    tail_ceiling: Tokens,
     checkpoint: CheckpointBudget,
-    digest_all: usize,
-    drop_oldest: usize,
 }
 
 impl Budgets {
-    fn new(why: &mut Reasons, config: &Config, window: usize, threshold: usize) -> Self {
+    fn new(why: &mut Reasons, config: &Config, window: Tokens, threshold: Tokens) -> Self {
         let window_only: &[&str] = &["window"];
         let ratio = config.compression.target_ratio;
         let goal = why.tokens(
@@ -319,44 +310,36 @@ impl Budgets {
             window_only,
             "half the threshold; pruning down to it is enough",
         );
-        let tail = share(threshold, ratio);
+        let tail = threshold.share(ratio);
         let tail =
             why.tokens("tail", tail, window_only, format!("threshold × {ratio} (compression.target_ratio)"));
         let ceiling = "1.5 × the tail, so that one large message stays whole";
-        let tail_ceiling = why.tokens("tail_ceiling", share(tail, 1.5), window_only, ceiling);
+        let tail_ceiling = why.tokens("tail_ceiling", tail.share(1.5), window_only, ceiling);
 
         // A handover needs 1,000 to 3,000 tokens however small the window is, as long as there is room for them.
-        let most = share(window, 0.05).max(share(window, 0.125).min(3_000)).clamp(400, 12_000);
+        let most =
+            window.share(0.05).max(window.share(0.125).min(Tokens(3_000))).clamp(Tokens(400), Tokens(12_000));
         let bounds =
             "5 % of the window, or up to 3,000 tokens in an eighth of it; at least 400 and at most 12,000";
         let most = why.tokens("checkpoint_most", most, window_only, bounds);
         let least = "2,000, or the most where that is less";
-        let least = why.tokens("checkpoint_least", most.min(2_000), window_only, least);
-        let checkpoint = CheckpointBudget { share: 0.20, least, most, largest_share: 0.25, terse_below: 600 };
-
-        let longest = why.model.facts.max_output;
-        let (room, reason) = if why.model.facts.input_limit.is_some() {
-            (0, "none needed: the host counts the reply apart from the input")
-        } else {
-            (longest.min(window / 10), "the model's longest reply, at most a tenth of the window")
-        };
-        let room = why.tokens("reply_room", room, &["window", "max_output"], reason);
-        let digest_all =
-            "90 % of the window less the reply's room; above it everything unprotected is digested";
-        let digest_all = why.tokens("digest_all", share(window - room, 0.90), window_only, digest_all);
-        let drop_oldest = "95 % of the window less the reply's room; above it the oldest units are dropped";
-        let drop_oldest = why.tokens("drop_oldest", share(window - room, 0.95), window_only, drop_oldest);
-        Budgets { goal, tail, tail_ceiling, checkpoint, digest_all, drop_oldest }
+        let least = why.tokens("checkpoint_least", most.min(Tokens(2_000)), window_only, least);
+        let checkpoint = CheckpointBudget { share: 0.20, least, most, largest_share: 0.25 };
+        Budgets { goal, tail, tail_ceiling, checkpoint }
     }
 }
 
-fn window(why: &mut Reasons, stated: &Stated) -> Result<usize, Invalid> {
+fn window(why: &mut Reasons, stated: &Stated) -> Result<Tokens, Invalid> {
     let Model { row, facts, .. } = why.model;
     let window = facts.input_window();
     let typed = stated.get("context_length", |row| row.context_length).map(|(_, key)| key);
     if window < SMALLEST_WINDOW {
         let key = typed.unwrap_or_else(|| "models".to_owned());
-        let problem = format!("a window of {window} tokens is too small; the smallest is {SMALLEST_WINDOW}");
+        let problem = format!(
+            "a window of {} tokens is too small; the smallest is {}",
+            window.number(),
+            SMALLEST_WINDOW.number()
+        );
         return Err(invalid(&key, problem));
     }
     let reason = match (typed, row, facts.input_limit) {
@@ -370,17 +353,17 @@ fn window(why: &mut Reasons, stated: &Stated) -> Result<usize, Invalid> {
     Ok(why.tokens("window", window, &["window"], reason))
 }
 
-fn sacred(why: &mut Reasons, config: &Config, window: usize) -> SacredBudget {
+fn sacred(why: &mut Reasons, config: &Config, window: Tokens) -> SacredBudget {
     let window_only: &[&str] = &["window"];
     let zone = &config.sacred_zone;
     let trigger = format!("{} of the window (sacred_zone.trigger)", percent(zone.trigger));
-    let trigger = why.tokens("sacred_trigger", share(window, zone.trigger), window_only, trigger);
+    let trigger = why.tokens("sacred_trigger", window.share(zone.trigger), window_only, trigger);
     let target = format!("{} of the window (sacred_zone.target)", percent(zone.target));
-    let target = why.tokens("sacred_target", share(window, zone.target), window_only, target);
+    let target = why.tokens("sacred_target", window.share(zone.target), window_only, target);
 
     let recent = zone.recent_tokens.min(target / 2);
     let (recent_least, recent_most) =
-        if zone.adaptive { (recent / 2, (recent * 2).min(target / 2)) } else { (recent, recent) };
+        if zone.adaptive { (recent / 2, (recent + recent).min(target / 2)) } else { (recent, recent) };
     let reason = "sacred_zone.recent_tokens, at most half the target";
     let recent = why.tokens("sacred_recent", recent, window_only, reason);
     let reason = if zone.adaptive { "half of that, where turns stand alone" } else { "not adaptive" };
@@ -393,10 +376,15 @@ fn sacred(why: &mut Reasons, config: &Config, window: usize) -> SacredBudget {
     let recent_most = why.tokens("sacred_recent_most", recent_most, window_only, reason);
 
     let reason = "sacred_zone.min_tokens, less in proportion in windows under 40,000";
-    let min = why.tokens("sacred_min", in_proportion(zone.min_tokens, window, 100), window_only, reason);
+    let min =
+        why.tokens("sacred_min", in_proportion(zone.min_tokens, window, Tokens(100)), window_only, reason);
     let reason = "sacred_zone.digest_tokens, less in proportion in windows under 40,000";
-    let digest =
-        why.tokens("sacred_digest", in_proportion(zone.digest_tokens, window, 40), window_only, reason);
+    let digest = why.tokens(
+        "sacred_digest",
+        in_proportion(zone.digest_tokens, window, Tokens(40)),
+        window_only,
+        reason,
+    );
     SacredBudget { trigger, target, recent, recent_least, recent_most, min, digest, digest_share: 0.05 }
 }
 
@@ -427,16 +415,12 @@ fn caching(why: &mut Reasons, config: &Config) -> CachePolicy {
     policy
 }
 
-fn share(of: usize, share: f64) -> usize {
-    (of as f64 * share).round() as usize
-}
-
 /// A budget made for roomy windows, smaller in a small one.
-fn in_proportion(budget: usize, window: usize, least: usize) -> usize {
+fn in_proportion(budget: Tokens, window: Tokens, least: Tokens) -> Tokens {
     if window >= ROOMY_WINDOW {
         return budget;
     }
-    share(budget, window as f64 / ROOMY_WINDOW as f64).max(least).min(budget)
+    budget.share(window.number() as f64 / ROOMY_WINDOW.number() as f64).max(least).min(budget)
 }
 
 fn percent(share: f64) -> String {

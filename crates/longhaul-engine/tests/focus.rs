@@ -4,10 +4,9 @@
 
 use longhaul_engine::checkpoint::{Checkpoint, Section, Topic};
 use longhaul_engine::known::Known;
-use longhaul_engine::ledger::Ledger;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{self, Keep, Plan, Trigger, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Keep, Plan, Trigger, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::texts::{Closing, Marker};
 use longhaul_engine::transcript::UnitKind;
@@ -87,8 +86,7 @@ fn compacted(case: &Case, policy: &Policy) -> (Checkpoint, String) {
         keep: Keep::Nothing,
         session: None,
     };
-    let plan =
-        plan::compressor(policy, &wish, &Ledger::default(), &mut Known::default(), &transcript).unwrap();
+    let plan = Compressor.compact(policy, &wish, &mut Known::default(), &transcript).unwrap();
     let Plan::Ready(outcome) = plan else { panic!("nothing was done") };
     let (after, _) = wire::parse(Some(Dialect::Chat), &outcome.body).unwrap();
     let text = after.units.iter().find_map(|unit| match &unit.kind {

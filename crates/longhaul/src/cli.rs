@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
-use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use longhaul_engine::Dialect;
+use longhaul_engine::cache::Provider;
 use longhaul_engine::digest::Kind;
+use longhaul_engine::policy::{CacheStrategy, CacheTtl, EngineName};
 use serde_json::Value;
 
 use crate::config::Flag;
@@ -233,11 +235,38 @@ impl From<Color> for ColorChoice {
 #[derive(Debug, Args)]
 pub(crate) struct Cached {
     /// How long a marked prefix is to live: 5m, 1h or auto
-    #[arg(long, value_name = "TTL", value_parser = PossibleValuesParser::new(["5m", "1h", "auto"]))]
-    pub(crate) ttl: Option<String>,
+    #[arg(long, value_name = "TTL", value_parser = one_of(CacheTtl::ALL, CacheTtl::name))]
+    pub(crate) ttl: Option<CacheTtl>,
     /// Who takes the request: anthropic, openrouter, litellm, …; without it the model's name tells
-    #[arg(long, value_name = "NAME")]
-    pub(crate) provider: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = provider)]
+    pub(crate) provider: Option<Provider>,
+}
+
+/// Which strategies a session is replayed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strategies {
+    One(CacheStrategy),
+    All,
+}
+
+impl Strategies {
+    const ALL: [Self; 3] =
+        [Self::One(CacheStrategy::SystemAndThree), Self::One(CacheStrategy::Prefix), Self::All];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::One(strategy) => strategy.name(),
+            Self::All => "all",
+        }
+    }
+
+    /// The one that was asked for.
+    pub(crate) fn one(self) -> Option<CacheStrategy> {
+        match self {
+            Self::One(strategy) => Some(strategy),
+            Self::All => None,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -250,8 +279,8 @@ pub(crate) struct CacheArgs {
     #[command(flatten)]
     pub(crate) cached: Cached,
     /// Where the marks go
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(["system_and_3", "prefix"]))]
-    pub(crate) strategy: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = one_of(CacheStrategy::ALL, CacheStrategy::name))]
+    pub(crate) strategy: Option<CacheStrategy>,
     /// The body of the request before: say where this one parts from it, instead
     #[arg(long, value_name = "OLD")]
     pub(crate) compare: Option<PathBuf>,
@@ -283,8 +312,8 @@ pub(crate) struct CostArgs {
     #[command(flatten)]
     pub(crate) cached: Cached,
     /// Where the marks go: `system_and_3`, prefix, or all to see both
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(["system_and_3", "prefix", "all"]))]
-    pub(crate) strategy: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = one_of(Strategies::ALL, Strategies::name))]
+    pub(crate) strategy: Option<Strategies>,
     #[command(flatten)]
     pub(crate) config: ConfigFile,
     #[command(flatten)]
@@ -331,8 +360,8 @@ pub(crate) struct DigestArgs {
     #[arg(value_name = "TEXT")]
     pub(crate) text: PathBuf,
     /// What it is, where its content does not show it
-    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(Kind::all().map(Kind::name)))]
-    pub(crate) kind: Option<String>,
+    #[arg(long, value_name = "KIND", value_parser = one_of(Kind::all(), Kind::name))]
+    pub(crate) kind: Option<Kind>,
     /// The tool that gave it
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
@@ -432,7 +461,7 @@ pub(crate) struct Answer {
 pub(crate) struct PolicyFlags {
     /// The model's window, in tokens
     #[arg(long, value_name = "N")]
-    pub(crate) context_length: Option<usize>,
+    pub(crate) context_length: Option<u64>,
     /// The share of the window at which compaction is due
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
     pub(crate) threshold: Option<f64>,
@@ -446,8 +475,8 @@ pub(crate) struct PolicyFlags {
     #[arg(long, value_name = "N")]
     pub(crate) protect_last: Option<usize>,
     /// The engine that compacts
-    #[arg(long, value_name = "NAME")]
-    pub(crate) engine: Option<String>,
+    #[arg(long, value_name = "NAME", value_parser = one_of(EngineName::ALL, EngineName::name))]
+    pub(crate) engine: Option<EngineName>,
 }
 
 impl PolicyFlags {
@@ -460,7 +489,7 @@ impl PolicyFlags {
             ("--target-ratio", &["compression", "target_ratio"], self.target_ratio.map(Value::from)),
             ("--protect-first", &["compression", "protect_first_n"], self.protect_first.map(Value::from)),
             ("--protect-last", &["compression", "protect_last_n"], self.protect_last.map(Value::from)),
-            ("--engine", &["context", "engine"], self.engine.clone().map(Value::from)),
+            ("--engine", &["context", "engine"], self.engine.map(|engine| engine.name().into())),
         ];
         let mut flags = Vec::new();
         for (name, path, value) in typed {
@@ -473,13 +502,30 @@ impl PolicyFlags {
 }
 
 /// The options about the cache that were typed, as the keys they set.
-pub(crate) fn caching_flags(ttl: Option<&str>, strategy: Option<&str>) -> Vec<Flag> {
-    let typed = [("--ttl", "cache_ttl", ttl), ("--strategy", "strategy", strategy)];
-    let flag = |(name, key, value): (&'static str, &str, Option<&str>)| {
+pub(crate) fn caching_flags(ttl: Option<CacheTtl>, strategy: Option<CacheStrategy>) -> Vec<Flag> {
+    let flag = |name, key: &str, value: &str| {
         let path = ["prompt_caching", key].map(str::to_owned).to_vec();
-        Some(Flag { name, path, value: value?.into() })
+        Flag { name, path, value: value.into() }
     };
-    typed.into_iter().filter_map(flag).collect()
+    let ttl = ttl.map(|ttl| flag("--ttl", "cache_ttl", ttl.name()));
+    let strategy = strategy.map(|strategy| flag("--strategy", "strategy", strategy.name()));
+    ttl.into_iter().chain(strategy).collect()
+}
+
+/// One of the values that there are, by its name.
+fn one_of<T: Copy + Send + Sync + 'static>(
+    all: impl IntoIterator<Item = T>,
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let all: Vec<T> = all.into_iter().collect();
+    let names = PossibleValuesParser::new(all.iter().map(|value| name(*value)));
+    names.try_map(move |typed| all.iter().copied().find(|value| name(*value) == typed).ok_or("no such name"))
+}
+
+/// A provider by its name. The table of them is read only where one is named.
+fn provider(name: &str) -> Result<Provider, String> {
+    let names = || Provider::all().map(Provider::name).collect::<Vec<_>>().join(", ");
+    Provider::named(name).ok_or_else(|| format!("there are {}", names()))
 }
 
 /// Help and version are answers; anything else that the parser gives up on is one line.

@@ -12,16 +12,19 @@ use std::fmt::{self, Display};
 use std::path::Path as FilePath;
 
 use longhaul_engine::models::{self, Facts};
-use longhaul_engine::policy::{Config, Invalid, Policy, Warning};
+use longhaul_engine::policy::{self, EngineName, Invalid, Policy, Warning};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::input;
 use crate::output;
-use keys::{Keys, Path};
+pub(crate) use keys::Keys;
+use keys::Path;
+use shell::Shell;
 
 mod keys;
+mod shell;
 #[cfg(test)]
 mod tests;
 mod yaml;
@@ -37,11 +40,13 @@ pub(crate) type Environment = Vec<(String, String)>;
 /// The configuration in force and where each value came from.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// What was typed, all layers together.
-    pub(crate) config: Config,
-    /// Each value in force, in the order of the documentation.
+    /// What the engine goes by, all layers together.
+    pub(crate) engine: policy::Config,
+    /// What it never reads.
+    pub(crate) shell: Shell,
+    /// Each value in force; in each section those of the engine first.
     pub(crate) values: Vec<Leaf>,
-    /// Older spellings that were used.
+    /// Older spellings that were used, and engines that are found nowhere.
     pub(crate) notes: Vec<String>,
     /// Values that may not be what was meant.
     pub(crate) warnings: Vec<Warning>,
@@ -89,11 +94,20 @@ pub(crate) struct Flag {
     pub(crate) value: Value,
 }
 
-/// The name and the text of the file that `--config` named, else of the one that is read when none is, if it is there.
-pub(crate) fn read_file(named: Option<&FilePath>) -> Result<Option<(String, String)>, Failure> {
-    let there = FilePath::new(FILE);
-    let file = named.or_else(|| there.exists().then_some(there));
-    file.map(|file| Ok((input::shown(file), input::read_text(file)?))).transpose()
+/// A configuration file.
+pub(crate) struct File {
+    /// How messages name it.
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+impl File {
+    /// The one that `--config` named, else the one that is read when none is, if it is there.
+    pub(crate) fn read(named: Option<&FilePath>) -> Result<Option<Self>, Failure> {
+        let there = FilePath::new(FILE);
+        let file = named.or_else(|| there.exists().then_some(there));
+        file.map(|file| Ok(Self { name: input::shown(file), text: input::read_text(file)? })).transpose()
+    }
 }
 
 impl Settings {
@@ -103,20 +117,18 @@ impl Settings {
         environment: &[(String, String)],
         flags: Vec<Flag>,
     ) -> Result<Settings, Failure> {
-        let text = read_file(file)?;
-        let text = text.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-        Settings::from_layers(text, environment, flags)
+        Settings::from_layers(File::read(file)?.as_ref(), environment, flags)
     }
 
-    /// The same from a file that was read before, given as its name and its text.
+    /// The same from a file that was read before.
     pub(crate) fn from_layers(
-        file: Option<(&str, &str)>,
+        file: Option<&File>,
         environment: &[(String, String)],
         flags: Vec<Flag>,
     ) -> Result<Settings, Failure> {
         let keys = Keys::new();
         let mut layers = Layers::new(&keys);
-        if let Some((name, text)) = file {
+        if let Some(File { name, text }) = file {
             layers.add(yaml::leaves(name, text, &keys)?)?;
         }
         layers.add(from_environment(environment, &keys)?)?;
@@ -143,7 +155,7 @@ impl Settings {
         })
     }
 
-    /// Tells the person at the terminal which older spellings were used, and what may not be what was meant.
+    /// Tells the person at the terminal what was read otherwise than it was typed, and what may not be what was meant.
     pub(crate) fn say_notes(&self, warnings: &[Warning]) {
         self.note_lines(warnings).iter().for_each(|line| output::say(line));
     }
@@ -173,15 +185,16 @@ impl Settings {
 }
 
 /// The layers so far, one over the other.
-struct Layers {
+struct Layers<'k> {
+    keys: &'k Keys,
     order: Vec<Path>,
     values: BTreeMap<Path, (Value, Origin)>,
     notes: Vec<String>,
 }
 
-impl Layers {
-    fn new(keys: &Keys) -> Self {
-        let mut layers = Layers { order: Vec::new(), values: BTreeMap::new(), notes: Vec::new() };
+impl<'k> Layers<'k> {
+    fn new(keys: &'k Keys) -> Self {
+        let mut layers = Layers { keys, order: Vec::new(), values: BTreeMap::new(), notes: Vec::new() };
         for (path, value) in keys.leaves() {
             layers.set(Leaf { path, value, origin: Origin::Default });
         }
@@ -200,7 +213,29 @@ impl Layers {
             }
             self.check_and_set(leaf)?;
         }
-        today.into_iter().try_for_each(|leaf| self.check_and_set(leaf))
+        today.into_iter().try_for_each(|leaf| {
+            let leaf = self.with_an_engine(leaf);
+            self.check_and_set(leaf)
+        })
+    }
+
+    /// A configured engine that is found nowhere is no reason to leave a session without compaction: it is said, and the default
+    /// takes its place.
+    fn with_an_engine(&mut self, leaf: Leaf) -> Leaf {
+        let Some(name) = leaf.value.as_str().filter(|_| leaf.path == ["context", "engine"]) else {
+            return leaf;
+        };
+        if EngineName::ALL.iter().any(|engine| engine.name() == name) {
+            return leaf;
+        }
+        let (there, instead) =
+            (EngineName::ALL.map(EngineName::name).join(", "), EngineName::default().name());
+        let note = format!(
+            "{}: no engine is called {name}, {instead} takes its place; there are {there}",
+            leaf.origin
+        );
+        self.notes.push(note);
+        Leaf { value: instead.into(), ..leaf }
     }
 
     /// Flags are typed for one run: a general one also wins over what files say of single models.
@@ -218,7 +253,7 @@ impl Layers {
     }
 
     fn check_and_set(&mut self, leaf: Leaf) -> Result<(), Failure> {
-        if let Err(expected) = fits(&leaf.path, &leaf.value) {
+        if let Err(expected) = fits(&leaf.path, &leaf.value, self.keys) {
             let (origin, key, value) = (&leaf.origin, leaf.path.join("."), &leaf.value);
             return Err(Failure::Wrong(format!("{origin}: {key} is {value}, expected {expected}")));
         }
@@ -240,9 +275,9 @@ impl Layers {
             keys::insert(&mut tree, &path, value.clone());
             values.push(Leaf { path, value, origin });
         }
-        let config: Config = serde_json::from_value(tree)
-            .map_err(|error| Failure::Wrong(format!("configuration: {error}")))?;
-        let mut settings = Settings { config, values, notes: self.notes, warnings: Vec::new() };
+        let (engine, shell) =
+            read(tree, self.keys).map_err(|error| Failure::Wrong(format!("configuration: {error}")))?;
+        let mut settings = Settings { engine, shell, values, notes: self.notes, warnings: Vec::new() };
         settings.check()?;
         Ok(settings)
     }
@@ -251,9 +286,10 @@ impl Layers {
 impl Settings {
     /// Checks the ranges for any model and for each model that is named.
     fn check(&mut self) -> Result<(), Failure> {
-        for name in std::iter::once("").chain(self.config.models.keys().map(String::as_str)) {
+        self.shell.check().map_err(|invalid| self.refused(&invalid))?;
+        for name in std::iter::once("").chain(self.engine.models.keys().map(String::as_str)) {
             let (_, warnings) =
-                Policy::new(&self.config, &models::find(name)).map_err(|invalid| self.refused(&invalid))?;
+                Policy::new(&self.engine, &models::find(name)).map_err(|invalid| self.refused(&invalid))?;
             for warning in warnings {
                 if !self.warnings.contains(&warning) {
                     self.warnings.push(warning);
@@ -297,7 +333,7 @@ fn from_environment(environment: &[(String, String)], keys: &Keys) -> Result<Vec
             Some(_) => {}
         }
         let mut value = yaml::value(text);
-        if fits(&path, &value).is_err() && fits(&path, &text.as_str().into()).is_ok() {
+        if fits(&path, &value, keys).is_err() && fits(&path, &text.as_str().into(), keys).is_ok() {
             value = text.as_str().into();
         }
         leaves.push(Leaf { path, value, origin: Origin::Environment { name: name.clone() } });
@@ -311,8 +347,14 @@ fn nearest_suggestion(path: &[String], keys: &Keys) -> String {
     keys.suggestion(&path[..wrong])
 }
 
+/// What the engine goes by, and what it never reads.
+fn read(mut tree: Value, keys: &Keys) -> serde_json::Result<(policy::Config, Shell)> {
+    let shell = serde_json::from_value(keys.split_off_shell(&mut tree))?;
+    Ok((serde_json::from_value(tree)?, shell))
+}
+
 /// Whether a key can hold a value; else what it can hold, in words.
-fn fits(path: &[String], value: &Value) -> Result<(), String> {
+fn fits(path: &[String], value: &Value, keys: &Keys) -> Result<(), String> {
     let mut tree = Value::Null;
     let read = match path {
         [models, _, capabilities, fact] if models == "models" && capabilities == "capabilities" => {
@@ -321,7 +363,7 @@ fn fits(path: &[String], value: &Value) -> Result<(), String> {
         }
         _ => {
             keys::insert(&mut tree, path, value.clone());
-            serde_json::from_value::<Config>(tree).map(drop)
+            read(tree, keys).map(drop)
         }
     };
     read.map_err(|error| {
@@ -331,7 +373,7 @@ fn fits(path: &[String], value: &Value) -> Result<(), String> {
             "f32" | "f64" => "a number".to_owned(),
             "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number, 0 or more".to_owned(),
             "a boolean" => "true or false".to_owned(),
-            "a string" => "text".to_owned(),
+            "a string" | "string or map" => "text".to_owned(),
             "a sequence" => "a list".to_owned(),
             "struct RedactionRule" => "a list of rules, each with a name and a pattern".to_owned(),
             other => other.to_owned(),

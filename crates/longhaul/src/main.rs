@@ -10,7 +10,6 @@ mod body;
 mod cli;
 mod commands;
 mod config;
-mod engine;
 mod failure;
 mod input;
 mod originals;

@@ -7,26 +7,16 @@ use longhaul_engine::{Dialect, Transcript};
 
 use crate::body;
 use crate::cli::Told;
-use crate::failure::Failure;
 
 /// The provider that was told; for a body in a vendor's own dialect whose model says nothing, that vendor.
 pub(crate) fn provider(
-    name: Option<&str>,
+    named: Option<Provider>,
     told: &Told,
     transcript: &Transcript<'_>,
-) -> Result<Option<Provider>, Failure> {
-    let named = |name: &str| {
-        Provider::named(name).ok_or_else(|| {
-            let names: Vec<&str> = Provider::all().map(Provider::name).collect();
-            Failure::Wrong(format!("no provider `{name}`; there are {}", names.join(", ")))
-        })
-    };
+) -> Option<Provider> {
     let is_known = body::model(told, transcript).row.is_some();
-    match name {
-        Some(name) => named(name).map(Some),
-        None if !is_known && transcript.dialect == Dialect::Messages => Ok(vendor(transcript.dialect)),
-        None => Ok(None),
-    }
+    let own = || vendor(transcript.dialect).filter(|_| !is_known && transcript.dialect == Dialect::Messages);
+    named.or_else(own)
 }
 
 /// Whose dialect it is.

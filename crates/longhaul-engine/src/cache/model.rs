@@ -49,7 +49,7 @@ impl Rules {
     #[must_use]
     pub fn of(model: &Model) -> Self {
         const STEP: u64 = 128;
-        let minimum = Tokens(model.facts.cache_minimum as u64);
+        let minimum = model.facts.cache_minimum;
         let ends = match model.facts.caching {
             Caching::Marks => Ends::Marks,
             Caching::Automatic => Ends::Steps(minimum.min(Tokens(STEP))),

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::Dialect;
 use crate::models::Model;
 use crate::policy::{CachePolicy, CacheStrategy, CacheTtl};
+use crate::{Dialect, Tokens};
 
 /// What takes requests and sends them to a model: a row of `providers.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum Route {
         /// How long the prefix is to live.
         ttl: CacheTtl,
         /// Shorter prefixes are not marked.
-        minimum: usize,
+        minimum: Tokens,
     },
     /// By the provider itself, which keeps together what has one `prompt_cache_key`.
     Key,
@@ -125,14 +125,7 @@ impl Route {
             provider.or_else(|| Provider::named(&model.facts.host)).and_then(|p| p.row.title.as_deref());
         let name = via.map_or(family.clone(), |via| format!("{family} via {via}"));
         match self {
-            Self::Marks { ttl, .. } => {
-                let ttl = match ttl {
-                    CacheTtl::FiveMinutes => "5m",
-                    CacheTtl::OneHour => "1h",
-                    CacheTtl::Auto => "auto",
-                };
-                format!("Prompt caching: on ({name}, {ttl})")
-            }
+            Self::Marks { ttl, .. } => format!("Prompt caching: on ({name}, {})", ttl.name()),
             Self::Key => format!("Prompt caching: on ({name}, by itself, with a prompt_cache_key)"),
             Self::Automatic => format!("Prompt caching: on ({name}, by itself)"),
             Self::Off(reason) => format!("Prompt caching: off ({reason})"),

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::models::Model;
+use crate::plan::{Compressor, Engine, SacredZone};
 use crate::policy::{Config, Invalid, Policy};
 
 /// What is done with the requests of a session.
@@ -36,6 +37,15 @@ impl Course {
         Self::Scheduler,
     ];
 
+    /// What compacts on it.
+    pub(super) fn engine(self) -> Option<&'static dyn Engine> {
+        match self {
+            Self::Nothing | Self::Marks => None,
+            Self::Compressor(_) | Self::Scheduler => Some(&Compressor),
+            Self::SacredZone => Some(&SacredZone),
+        }
+    }
+
     /// The policy that it follows: a fixed threshold is put in place of the one that is configured.
     ///
     /// # Errors
@@ -45,7 +55,6 @@ impl Course {
         if let Self::Compressor(threshold) = self {
             config.compression.threshold = threshold;
             config.compression.threshold_tokens = None;
-            config.compression.hygiene_threshold = config.compression.hygiene_threshold.max(0.99);
             for stated in config.models.values_mut() {
                 (stated.threshold, stated.threshold_tokens) = (None, None);
             }

@@ -17,8 +17,7 @@ use crate::cache::{
     self, Cache, Carrier, Chain, Landmarks, Mark, Marking, Request, Rhythm, Rules, Traffic, Weights,
 };
 use crate::known::Known;
-use crate::ledger::Ledger;
-use crate::plan::{self, Keep, Plan, StateReport, Trigger, Wish};
+use crate::plan::{Engine, Keep, Plan, StateReport, Trigger, Wish};
 use crate::policy::{CacheStrategy, CacheTtl, Policy};
 use crate::prices::{Bill, Dollars, Price, Usage};
 use crate::wire::{self, Lifetime, Reading};
@@ -152,20 +151,16 @@ impl Run<'_, '_, '_, '_> {
     /// Compacts if the course says so.
     fn compact(&mut self, at: usize) -> Result<Option<Compacted>, Refused> {
         let before = self.view.total();
-        let due = match self.course {
-            Course::Nothing | Course::Marks => return Ok(None),
-            Course::Compressor(_) => self.policy.threshold,
-            Course::SacredZone => self.policy.sacred.trigger,
-            Course::Scheduler => self.policy.goal,
-        };
-        if before < Tokens(due as u64).max(self.not_before) {
+        let Some(engine) = self.course.engine() else { return Ok(None) };
+        let weighed = self.course == Course::Scheduler;
+        let due = if weighed { self.policy.goal } else { engine.starts_at(self.policy) };
+        if before < due.max(self.not_before) {
             return Ok(None);
         }
-        let weighed = self.course == Course::Scheduler;
         if weighed && !self.verdict(at, self.expected()).decision.compacts() {
             return Ok(None);
         }
-        let Some((view, reason)) = self.planned()? else {
+        let Some((view, reason)) = self.planned(engine)? else {
             self.note(before, before);
             return Ok(None);
         };
@@ -194,11 +189,11 @@ impl Run<'_, '_, '_, '_> {
 
     /// Nothing is tried again until the request has grown by a twentieth of the window.
     fn wait(&mut self, size: Tokens) {
-        self.not_before = size + Tokens(self.policy.window as u64 / 20);
+        self.not_before = size + self.policy.window / 20;
     }
 
     /// What a compaction of the request as it is now would leave.
-    fn planned(&mut self) -> Result<Option<(View, String)>, Refused> {
+    fn planned(&mut self, engine: &dyn Engine) -> Result<Option<(View, String)>, Refused> {
         let session = self.replay.session;
         let dialect = session.transcript.dialect;
         let body = self.view.body(session)?;
@@ -211,15 +206,9 @@ impl Run<'_, '_, '_, '_> {
             keep: Keep::Nothing,
             session: None,
         };
-        let none = Ledger::default();
-        let plan = match self.course {
-            Course::SacredZone => plan::sacred_zone(self.policy, &wish, self.known, &transcript)?,
-            Course::Scheduler => {
-                let policy = self.policy.early(self.view.total().number() as usize);
-                plan::compressor(&policy, &wish, &none, self.known, &transcript)?
-            }
-            _ => plan::compressor(self.policy, &wish, &none, self.known, &transcript)?,
-        };
+        let early = self.policy.early(self.view.total());
+        let policy = if self.course == Course::Scheduler { &early } else { self.policy };
+        let plan = engine.compact(policy, &wish, self.known, &transcript)?;
         let Plan::Ready(outcome) = plan else { return Ok(None) };
         let view = View::compacted(outcome.body, dialect, self.policy, self.known, &self.view, session)?;
         Ok(Some((view, outcome.report.reason)))
@@ -247,11 +236,11 @@ impl Run<'_, '_, '_, '_> {
     fn expected(&self) -> Prospect {
         let head = self.view.preamble();
         let rest = self.view.total() - head;
-        let tail = Tokens(self.policy.early(self.view.total().number() as usize).tail as u64).min(rest);
-        let checkpoint = self.policy.checkpoint.tokens((rest - tail).number() as usize);
+        let tail = self.policy.early(self.view.total()).tail.min(rest);
+        let checkpoint = self.policy.checkpoint.tokens(rest - tail);
         let is_warm = self.cache.lapses(&self.view.chain).is_some_and(|lapses| lapses >= self.now);
         let warm = if is_warm { head } else { Tokens::ZERO };
-        Prospect { tokens: head + tail + Tokens(checkpoint as u64), warm }
+        Prospect { tokens: head + tail + checkpoint, warm }
     }
 
     fn warm(&self, view: &View, at: usize) -> Tokens {

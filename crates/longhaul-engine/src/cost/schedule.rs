@@ -67,7 +67,7 @@ impl Band {
     /// The policy's band: what a compaction would be content with is comfortable.
     #[must_use]
     pub fn of(policy: &Policy) -> Self {
-        Self { comfortable: Tokens(policy.goal as u64), necessary: Tokens(policy.threshold as u64) }
+        Self { comfortable: policy.goal, necessary: policy.threshold }
     }
 }
 

@@ -58,12 +58,6 @@ impl Kind {
     pub fn name(self) -> &'static str {
         row(self).name
     }
-
-    /// The kind of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        KINDS.iter().find(|row| row.name == name).map(|row| row.kind)
-    }
 }
 
 pub(super) fn row(kind: Kind) -> &'static Row {

@@ -28,7 +28,7 @@ pub(super) struct Bounds {
 impl Bounds {
     /// The bounds that the policy's budgets give.
     pub(super) fn by_policy(policy: &Policy, survey: &Survey<'_, '_>) -> Self {
-        let head = head(survey, policy.protect_first, Tokens(policy.tail as u64 / 4));
+        let head = head(survey, policy.protect_first, policy.tail / 4);
         let tail = tail(survey, &Tail::of(policy), &BTreeSet::new());
         let mut bounds = Self::with_tail(survey, head, tail);
         bounds.pinned.extend(survey.first_prompt().filter(|_| bounds.checkpoint.is_some()));
@@ -38,7 +38,7 @@ impl Bounds {
 
     /// How large an answer may be to stay where it stands, by policy.
     pub(super) fn answer_by(policy: &Policy) -> Tokens {
-        Tokens(policy.goal as u64 / 4)
+        policy.goal / 4
     }
 
     /// Keeps the answer that the newest message replies to where it stands, if it is no larger: "yes, go ahead" is nothing without it.
@@ -141,7 +141,7 @@ struct Tail {
 
 impl Tail {
     fn of(policy: &Policy) -> Self {
-        let (budget, ceiling) = (Tokens(policy.tail as u64), Tokens(policy.tail_ceiling as u64));
+        let (budget, ceiling) = (policy.tail, policy.tail_ceiling);
         Self { budget, ceiling, messages: policy.protect_last, least: policy.protect_least }
     }
 }

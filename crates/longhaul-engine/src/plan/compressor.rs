@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::bounds::Bounds;
 use super::draft::{Draft, Length};
+use super::engine::{Due, Engine, Load};
 use super::fit::{self, Aim};
 use super::fold::{self, Folding};
 use super::report::Trigger;
@@ -24,110 +25,102 @@ use super::survey::Survey;
 use super::work::{Work, prune};
 use super::{Outcome, Plan, Wish};
 use crate::check::check;
+use crate::config::EngineName;
 use crate::evidence::Evidence;
 use crate::known::Known;
-use crate::ledger::Ledger;
 use crate::meter::Meter;
 use crate::parallel;
 use crate::passes::ByteLimits;
 use crate::policy::Policy;
 use crate::redact::Redactor;
 use crate::transcript::{ElementId, Transcript};
-use crate::{Refused, Rewrite, Tokens, wire};
+use crate::{Refused, Tokens};
 
-/// Plans a compaction: first what was decided before is decided again, word for word; then, if what that leaves is still too
-/// large, more.
-pub fn compressor(
-    policy: &Policy,
-    wish: &Wish,
-    ledger: &Ledger,
-    known: &mut Known,
-    transcript: &Transcript<'_>,
-) -> Result<Plan, Refused> {
-    if ledger.is_empty() || !ledger.matches(transcript) {
-        return compact(policy, wish, known, transcript);
+/// The engine that prunes what is old and folds it into a checkpoint.
+#[derive(Debug, Clone, Copy)]
+pub struct Compressor;
+
+impl Engine for Compressor {
+    fn name(&self) -> EngineName {
+        EngineName::Compressor
     }
-    let replay = Rewrite::new(transcript, ledger.edits(transcript))?;
-    let body = replay.apply(transcript.body);
-    let (view, _) = wire::parse(transcript.dialect, &body)?;
-    let mut outcome = match compact(policy, wish, known, &view)? {
-        Plan::Leave(report) => Outcome {
-            rewrite: replay,
-            body: body.clone(),
-            ledger: ledger.clone(),
-            report,
-            originals: Vec::new(),
-        },
-        Plan::Ready(outcome) => {
-            let Some(ledger) = ledger.then(&outcome.ledger, &view, transcript) else {
-                return compact(policy, wish, known, transcript);
-            };
-            let rewrite = Rewrite::new(transcript, ledger.edits(transcript))?;
-            let body = rewrite.apply(transcript.body);
-            Outcome { rewrite, body, ledger, ..outcome }
+
+    fn starts_at(&self, policy: &Policy) -> Tokens {
+        policy.threshold
+    }
+
+    fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due {
+        let (now, threshold) = (load.share_of(policy.window), self.starts_at(policy));
+        if let Some(wanted) = wish.to_tokens.filter(|wanted| load.tokens <= *wanted) {
+            return Due::NotYet(format!("already at or under the {wanted} tokens asked for: {now}"));
         }
-    };
-    // What came in is the original, whatever was looked at.
-    let report = &mut outcome.report;
-    report.changed = true;
-    report.tokens.before = Meter::of(&policy.model).parts(known, transcript).total();
-    report.messages.before = transcript.message_count();
-    report.bytes.before = transcript.body.len();
-    report.bytes.after = outcome.body.len();
-    report.ratio = 1.0 - report.tokens.after.number() as f64 / report.tokens.before.number().max(1) as f64;
-    Ok(Plan::Ready(outcome))
-}
-
-/// Looks at a request that is left as it is, so that a later compaction finds known what was there already. It costs what is new
-/// since the last look. Gives the tokens of the request.
-pub fn prepare(policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
-    let total = Meter::of(&policy.model).parts(known, transcript).total();
-    let _ = Evidence::of(known, transcript);
-    total
-}
-
-/// One compaction of a transcript as it stands.
-fn compact(
-    policy: &Policy,
-    wish: &Wish,
-    known: &mut Known,
-    transcript: &Transcript<'_>,
-) -> Result<Plan, Refused> {
-    let threads = threads(policy, known, transcript);
-    let (survey, read) = survey(policy, wish, (known, threads), transcript);
-    let draft = Draft::new(&survey, &wish.keep);
-    let mut settled = nothing_settled(policy, wish, &survey);
-    match due(&settled, &survey) {
-        Ok(reason) => settled.reason = reason,
-        Err(reason) => return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..settled }))),
+        let (bytes, most) = (load.bytes, ByteLimits::default().body);
+        if bytes > most {
+            return Due::Now(format!("{bytes} bytes are more than the {most} that a provider takes"));
+        }
+        if load.tokens < threshold && !wish.force && wish.to_tokens.is_none() {
+            return Due::NotYet(format!("below the threshold of {threshold}: {now}"));
+        }
+        if let Some(later) = load.waits(policy) {
+            return later;
+        }
+        if load.tokens >= threshold {
+            return Due::Now(format!("{now} reach the threshold of {threshold}"));
+        }
+        Due::Now(match wish.trigger {
+            Trigger::Manual => format!("asked for at {now}"),
+            _ => format!("the time was right at {now}"),
+        })
     }
-    let clean = known.clean();
-    let mut redactor = match &wish.keep {
-        super::Keep::Originals(key) => Redactor::standard(Some(key), clean.shared()),
-        super::Keep::Nothing => Redactor::standard(None, clean.shared()),
-    };
-    let left = settled.clone();
-    let evidence = read.unwrap_or_else(|| Evidence::of(known, transcript));
-    let mut work =
-        Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
-    let outcome = match wish.to_tokens {
-        Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted)),
-        None => by_policy(&mut work, &settled),
-    };
-    let Some(mut outcome) = outcome? else {
-        let reason =
-            format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
-        return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
-    };
-    if let Some(rule) = newly_broken(&outcome, policy, transcript) {
-        let Some(second_best) = in_place(&mut work, &settled, rule)? else {
+
+    fn look(&self, policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
+        let _ = Evidence::of(known, transcript);
+        Meter::of(&policy.model).parts(known, transcript).total()
+    }
+
+    fn compact(
+        &self,
+        policy: &Policy,
+        wish: &Wish,
+        known: &mut Known,
+        transcript: &Transcript<'_>,
+    ) -> Result<Plan, Refused> {
+        let (survey, read) = survey(policy, wish, known, transcript);
+        let draft = Draft::new(&survey, &wish.keep);
+        let mut settled = nothing_settled(policy, wish, &survey);
+        match self.due(policy, wish, &settled.load(&survey)) {
+            Due::Now(reason) => settled.reason = reason,
+            Due::NotYet(reason) => return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..settled }))),
+        }
+        let clean = known.clean();
+        let mut redactor = match &wish.keep {
+            super::Keep::Originals(key) => Redactor::standard(Some(key), clean.shared()),
+            super::Keep::Nothing => Redactor::standard(None, clean.shared()),
+        };
+        let left = settled.clone();
+        let evidence = read.unwrap_or_else(|| Evidence::of(known, transcript));
+        let mut work =
+            Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
+        let outcome = match wish.to_tokens {
+            Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted)),
+            None => by_policy(&mut work, &settled),
+        };
+        let Some(mut outcome) = outcome? else {
             let reason =
-                format!("what came out would break rule {rule}, which the request keeps; it stays as it is");
+                format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
             return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
         };
-        outcome = second_best;
+        if let Some(rule) = newly_broken(&outcome, policy, transcript) {
+            let Some(second_best) = in_place(&mut work, &settled, rule)? else {
+                let reason = format!(
+                    "what came out would break rule {rule}, which the request keeps; it stays as it is"
+                );
+                return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
+            };
+            outcome = second_best;
+        }
+        Ok(Plan::Ready(outcome))
     }
-    Ok(Plan::Ready(outcome))
 }
 
 /// On how many threads a body is worked on. Where most of it is known, to hand over the rest takes longer than to do it.
@@ -141,15 +134,16 @@ fn threads(policy: &Policy, known: &Known, transcript: &Transcript<'_>) -> NonZe
 fn survey<'t, 'b>(
     policy: &Policy,
     wish: &Wish,
-    (known, threads): (&mut Known, NonZeroUsize),
+    known: &mut Known,
     transcript: &'t Transcript<'b>,
 ) -> (Survey<'t, 'b>, Option<Evidence>) {
     const BYTES_A_TOKEN: usize = 3;
     let meter = Meter::of(&policy.model);
-    let many = transcript.body.len() / BYTES_A_TOKEN >= policy.threshold;
+    let many = Tokens((transcript.body.len() / BYTES_A_TOKEN) as u64) >= policy.threshold;
     if !many && !wish.force && wish.to_tokens.is_none() {
         return (Survey::new(meter, known, transcript), None);
     }
+    let threads = threads(policy, known, transcript);
     let readings = Mutex::new(known.take_memories());
     let read = || Evidence::of(&mut readings.lock().unwrap_or_else(PoisonError::into_inner), transcript);
     let (evidence, survey) = parallel::both(threads, read, || Survey::new(meter, known, transcript));
@@ -160,10 +154,9 @@ fn survey<'t, 'b>(
 /// Before anything is decided.
 fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '_>) -> Settled<'p> {
     Settled {
-        engine: "compressor",
-        target: wish.to_tokens.unwrap_or(Tokens(policy.goal as u64)),
+        target: wish.to_tokens.unwrap_or(policy.goal),
         floor: fit::floor(survey),
-        ..Settled::before(policy, wish, survey.transcript)
+        ..Settled::before(Compressor.name(), policy, wish, survey.transcript)
     }
 }
 
@@ -206,7 +199,7 @@ fn in_place(
     let bounds = Bounds::by_policy(work.policy, survey);
     let mut draft = Draft::new(survey, &work.wish.keep);
     prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
-    if draft.total > Tokens(work.policy.digest_all as u64) {
+    if draft.total > work.policy.digest_all {
         let stays = survey.must_stay();
         for result in
             (0..survey.units.len()).filter(|unit| !stays.contains(unit)).flat_map(|unit| survey.results(unit))
@@ -225,38 +218,9 @@ fn in_place(
     Ok(Some(outcome))
 }
 
-/// Why a compaction is due, or why it is not.
-fn due(settled: &Settled<'_>, survey: &Survey<'_, '_>) -> Result<String, String> {
-    let (policy, wish) = (settled.policy, settled.wish);
-    let now = survey.share_of(policy.window);
-    let threshold = Tokens(policy.threshold as u64);
-    if let Some(wanted) = wish.to_tokens.filter(|wanted| survey.total <= *wanted) {
-        return Err(format!("already at or under the {wanted} tokens asked for: {now}"));
-    }
-    let (bytes, most) = (survey.transcript.body.len(), ByteLimits::default().body);
-    if bytes > most {
-        return Ok(format!("{bytes} bytes are more than the {most} that a provider takes"));
-    }
-    if survey.total < threshold && !wish.force && wish.to_tokens.is_none() {
-        return Err(format!("below the threshold of {threshold}: {now}"));
-    }
-    if settled.in_loop && survey.total <= Tokens(policy.drop_oldest as u64) {
-        let reason =
-            "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
-        return Err(reason.to_owned());
-    }
-    if survey.total >= threshold {
-        return Ok(format!("{now} reach the threshold of {threshold}"));
-    }
-    Ok(match wish.trigger {
-        Trigger::Manual => format!("asked for at {now}"),
-        _ => format!("the time was right at {now}"),
-    })
-}
-
 /// A compaction by the policy's own budgets.
 fn by_policy(work: &mut Work<'_, '_, '_>, settled: &Settled<'_>) -> Result<Option<Outcome>, Refused> {
-    let too_large = Tokens(work.policy.digest_all as u64);
+    let too_large = work.policy.digest_all;
     let bounds = Bounds::by_policy(work.policy, work.survey);
     // What the next compaction would not keep for being first is not kept now, if there is no room for it.
     let headless = bounds.without_head();
@@ -307,7 +271,7 @@ fn within_bounds<'s, 't, 'b, 'p>(
 /// of so little would have no room for them.
 fn checkpoint_budget(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
     let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
-    let budget = Tokens(work.policy.checkpoint.tokens(replaced.number() as usize) as u64);
+    let budget = work.policy.checkpoint.tokens(replaced);
     let budget = budget.min(fold::largest(replaced)).max(fold::needed(work, gone));
     (budget < replaced).then_some(budget)
 }
@@ -334,6 +298,7 @@ mod tests {
     use super::*;
     use crate::plan::Keep;
     use crate::policy::Config;
+    use crate::wire;
 
     /// No transcript is known whose folding breaks a rule; so what is done then is tried by itself.
     #[test]

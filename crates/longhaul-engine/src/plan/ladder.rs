@@ -21,7 +21,7 @@ pub(super) fn climb(
     protected: &dyn Fn(usize) -> bool,
 ) -> Vec<Rung> {
     let mut rungs = Vec::new();
-    let drop_oldest = Tokens(policy.drop_oldest as u64);
+    let drop_oldest = policy.drop_oldest;
     let mut rung =
         |step: Step, draft: &mut Draft<'_, '_, '_>, act: &mut dyn FnMut(&mut Draft<'_, '_, '_>)| {
             let before = draft.total;
@@ -31,7 +31,7 @@ pub(super) fn climb(
             }
         };
     let units = 0..draft.survey.units.len();
-    if draft.total > target.min(Tokens(policy.digest_all as u64)) {
+    if draft.total > target.min(policy.digest_all) {
         rung(Step::DigestAll, draft, &mut |draft| digest_every(draft, known, units.clone(), protected));
     }
     if draft.total > drop_oldest {

@@ -9,6 +9,7 @@
 mod bounds;
 mod compressor;
 mod draft;
+mod engine;
 mod fit;
 mod fold;
 mod ladder;
@@ -23,12 +24,23 @@ pub use report::{
     StateReport, Step, TokensReport, Trigger, UnitsReport, What, WrittenBy, ZoneReport,
 };
 
-pub use compressor::{compressor, prepare};
-pub use sacred_zone::sacred_zone;
+pub use compressor::Compressor;
+pub use engine::{Due, Engine, Load};
+pub use sacred_zone::SacredZone;
 
+use crate::config::EngineName;
 use crate::ledger::Ledger;
 use crate::redact::SessionKey;
 use crate::{Rewrite, Tokens};
+
+/// The engine of that name.
+#[must_use]
+pub fn engine(name: EngineName) -> &'static dyn Engine {
+    match name {
+        EngineName::Compressor => &Compressor,
+        EngineName::SacredZone => &SacredZone,
+    }
+}
 
 /// Whether what is removed is kept somewhere.
 #[derive(Debug, Clone)]
@@ -89,16 +101,6 @@ pub enum Plan {
     Leave(Report),
     /// A rewrite.
     Ready(Outcome),
-}
-
-impl Plan {
-    /// Its account.
-    pub fn report_mut(&mut self) -> &mut Report {
-        match self {
-            Self::Leave(report) => report,
-            Self::Ready(outcome) => &mut outcome.report,
-        }
-    }
 }
 
 /// A settled plan.

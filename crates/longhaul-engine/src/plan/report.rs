@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Keep;
+use crate::config::EngineName;
 use crate::{Dialect, Tokens};
 
 /// The account of one compaction, or of why there was none.
@@ -13,7 +14,7 @@ pub struct Report {
     /// Whether its shape leaves no doubt of that.
     pub dialect_sure: bool,
     /// What compacted.
-    pub engine: String,
+    pub engine: EngineName,
     /// Why it did, or did not, in words.
     pub reason: String,
     /// Whether anything changed.

@@ -10,10 +10,12 @@
 use std::collections::HashSet;
 
 use super::draft::{Draft, Length};
+use super::engine::{Due, Engine, Load};
 use super::report::{Restart, Rung, Step, ZoneReport};
 use super::settle::{Settled, unchanged};
 use super::survey::Survey;
 use super::{Plan, Wish, ladder};
+use crate::config::EngineName;
 use crate::facts::{FactKind, Facts};
 use crate::known::Known;
 use crate::ledger::Placed;
@@ -33,67 +35,88 @@ const LOOKED_AT: usize = 64 * 1024;
 /// Values shorter than this are in every text by chance.
 const SHORTEST_VALUE: usize = 5;
 
-/// Plans a compaction of tool outputs alone: the `sacred-zone` engine, and the ladder if that is not enough.
-pub fn sacred_zone(
-    policy: &Policy,
-    wish: &Wish,
-    known: &mut Known,
-    transcript: &Transcript<'_>,
-) -> Result<Plan, Refused> {
-    let mut survey = Survey::new(Meter::of(&policy.model), known, transcript);
-    survey.about.extend(wish.focus.clone());
-    let mut draft = Draft::new(&survey, &wish.keep);
-    let trigger = Tokens(policy.sacred.trigger as u64);
-    let now = survey.share_of(policy.window);
-    let target = wish.to_tokens.unwrap_or(Tokens(policy.sacred.target as u64));
-    let mut settled = Settled {
-        engine: "sacred-zone",
-        target,
-        floor: ladder::floor(&survey),
-        ..Settled::before(policy, wish, transcript)
-    };
-    let leave = |draft: &Draft<'_, '_, '_>, settled: Settled<'_>, reason: String| {
-        Ok(Plan::Leave(unchanged(draft, &Settled { reason, ..settled })))
-    };
-    if survey.total < trigger && !wish.force && wish.to_tokens.is_none() {
-        return leave(&draft, settled, format!("below the trigger of {trigger}: {now}"));
+/// The engine that shortens tool outputs alone, with the ladder if that is not enough.
+#[derive(Debug, Clone, Copy)]
+pub struct SacredZone;
+
+impl Engine for SacredZone {
+    fn name(&self) -> EngineName {
+        EngineName::SacredZone
     }
-    if let Some(wanted) = wish.to_tokens.filter(|wanted| survey.total <= *wanted && !wish.force) {
-        return leave(&draft, settled, format!("already at or under the {wanted} tokens asked for: {now}"));
+
+    fn starts_at(&self, policy: &Policy) -> Tokens {
+        policy.sacred.trigger
     }
-    let overflows = survey.total > Tokens(policy.drop_oldest as u64);
-    if settled.in_loop && !overflows {
-        let reason =
-            "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
-        return leave(&draft, settled, reason.to_owned());
+
+    fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due {
+        let (now, trigger) = (load.share_of(policy.window), self.starts_at(policy));
+        if load.tokens < trigger && !wish.force && wish.to_tokens.is_none() {
+            return Due::NotYet(format!("below the trigger of {trigger}: {now}"));
+        }
+        if let Some(wanted) = wish.to_tokens.filter(|wanted| load.tokens <= *wanted && !wish.force) {
+            return Due::NotYet(format!("already at or under the {wanted} tokens asked for: {now}"));
+        }
+        if let Some(later) = load.waits(policy) {
+            return later;
+        }
+        Due::Now(if load.tokens < trigger {
+            format!("asked for at {now}")
+        } else {
+            format!("{now} reach the trigger of {trigger}")
+        })
     }
-    let zone = zone(policy, &survey);
-    settled.zone = Some(zone);
-    let forced_below = wish.force && survey.total <= target;
-    let shrink_to = if forced_below { Tokens::ZERO } else { target };
-    shrink(policy, &mut draft, known, shrink_to, &zone);
-    let protected = protected(&survey, zone.recent);
-    settled.ladder = ladder::climb(policy, &mut draft, known, target, &protected);
-    if draft.changed.is_empty() && draft.gone.is_empty() {
-        let floor = settled.floor;
-        let reason = format!(
-            "nothing to shrink: no output outside the protected zone is large enough (the floor is {floor} tokens)"
-        );
-        return leave(&draft, settled, reason);
+
+    fn compact(
+        &self,
+        policy: &Policy,
+        wish: &Wish,
+        known: &mut Known,
+        transcript: &Transcript<'_>,
+    ) -> Result<Plan, Refused> {
+        let mut survey = Survey::new(Meter::of(&policy.model), known, transcript);
+        survey.about.extend(wish.focus.clone());
+        let mut draft = Draft::new(&survey, &wish.keep);
+        let target = wish.to_tokens.unwrap_or(policy.sacred.target);
+        let mut settled = Settled {
+            target,
+            floor: ladder::floor(&survey),
+            ..Settled::before(self.name(), policy, wish, transcript)
+        };
+        let leave = |draft: &Draft<'_, '_, '_>, settled: Settled<'_>, reason: String| {
+            Ok(Plan::Leave(unchanged(draft, &Settled { reason, ..settled })))
+        };
+        match self.due(policy, wish, &settled.load(&survey)) {
+            Due::Now(reason) => settled.reason = reason,
+            Due::NotYet(reason) => return leave(&draft, settled, reason),
+        }
+        let zone = zone(policy, &survey);
+        settled.zone = Some(zone);
+        let forced_below = wish.force && survey.total <= target;
+        let shrink_to = if forced_below { Tokens::ZERO } else { target };
+        shrink(policy, &mut draft, known, shrink_to, &zone);
+        let protected = protected(&survey, zone.recent);
+        settled.ladder = ladder::climb(policy, &mut draft, known, target, &protected);
+        if draft.changed.is_empty() && draft.gone.is_empty() {
+            let floor = settled.floor;
+            let reason = format!(
+                "nothing to shrink: no output outside the protected zone is large enough (the floor is {floor} tokens)"
+            );
+            return leave(&draft, settled, reason);
+        }
+        mark_what_is_gone(&mut settled, &draft);
+        let left = Settled {
+            ladder: Vec::new(),
+            reason: String::new(),
+            placed: None,
+            restart: None,
+            ..settled.clone()
+        };
+        if let Some(outcome) = settled.outcome(known, &draft)? {
+            return Ok(Plan::Ready(outcome));
+        }
+        let reason = "what could be removed is smaller than what would stand in its place";
+        leave(&draft, left, reason.to_owned())
     }
-    settled.reason = if survey.total < trigger {
-        format!("asked for at {now}")
-    } else {
-        format!("{now} reach the trigger of {trigger}")
-    };
-    mark_what_is_gone(&mut settled, &draft);
-    let left =
-        Settled { ladder: Vec::new(), reason: String::new(), placed: None, restart: None, ..settled.clone() };
-    if let Some(outcome) = settled.outcome(known, &draft)? {
-        return Ok(Plan::Ready(outcome));
-    }
-    let reason = "what could be removed is smaller than what would stand in its place";
-    leave(&draft, left, reason.to_owned())
 }
 
 /// Says where units went without a summary, and how many messages with them.
@@ -134,7 +157,7 @@ pub(super) fn shrink(
     let results = units.flat_map(|unit| draft.survey.results(unit));
     let mut candidates: Vec<_> = results
         .map(|result| (draft.survey.meter.block(known, result.block), result))
-        .filter(|(tokens, _)| *tokens > Tokens(budget.min as u64))
+        .filter(|(tokens, _)| *tokens > budget.min)
         .collect();
     candidates.sort_by_key(|(tokens, result)| (std::cmp::Reverse(*tokens), result.at));
     for (tokens, result) in candidates {
@@ -146,8 +169,7 @@ pub(super) fn shrink(
 }
 
 fn digest_budget(budget: &SacredBudget, tokens: Tokens) -> Tokens {
-    let share = (tokens.number() as f64 * budget.digest_share) as u64;
-    Tokens(share.max(budget.digest as u64))
+    Tokens((tokens.number() as f64 * budget.digest_share) as u64).max(budget.digest)
 }
 
 /// Which units are never touched: the first exchange, what was said last and the newest tokens.
@@ -167,9 +189,9 @@ pub(super) fn zone(policy: &Policy, survey: &Survey<'_, '_>) -> ZoneReport {
     let calls_a_turn = calls_a_turn(survey, newest);
     let open_error = newest.iter().rev().find_map(|at| failed(survey, *at)).unwrap_or(false);
     let busy = 0.25 * (calls_a_turn / BUSY_TURN).min(1.0) + if open_error { 0.25 } else { 0.0 };
-    let wanted = (recent as f64 * (0.5 + refers_back + busy)) as usize;
-    let adapted = wanted.clamp(recent_least, recent_most.max(recent_least));
-    ZoneReport { recent: Tokens(adapted as u64), refers_back, calls_a_turn, open_error }
+    let wanted = Tokens((recent.number() as f64 * (0.5 + refers_back + busy)) as u64);
+    let recent = wanted.clamp(recent_least, recent_most.max(recent_least));
+    ZoneReport { recent, refers_back, calls_a_turn, open_error }
 }
 
 fn exchanges<'s>(survey: &'s Survey<'_, '_>, unit: usize) -> &'s [Exchange<'s>] {

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 
 use super::draft::{CountFacts, Draft};
+use super::engine::Load;
 use super::report::{
     CheckpointReport, CostReport, EvidenceReport, Pair, Report, Restart, Rung, StateReport, TokensReport,
     UnitsReport, ZoneReport,
 };
+use super::survey::Survey;
 use super::{Outcome, Wish};
+use crate::config::EngineName;
 use crate::known::Known;
 use crate::ledger::{Decisions, Placed};
 use crate::policy::Policy;
@@ -18,7 +21,7 @@ use crate::{Refused, Rewrite, Tokens, wire};
 /// Everything that was decided, before it becomes a rewrite.
 #[derive(Clone)]
 pub(super) struct Settled<'p> {
-    pub(super) engine: &'static str,
+    pub(super) engine: EngineName,
     pub(super) policy: &'p Policy,
     pub(super) wish: &'p Wish,
     pub(super) reason: String,
@@ -42,9 +45,14 @@ pub(super) struct Settled<'p> {
 
 impl<'p> Settled<'p> {
     /// Before anything is decided.
-    pub(super) fn before(policy: &'p Policy, wish: &'p Wish, transcript: &Transcript<'_>) -> Self {
+    pub(super) fn before(
+        engine: EngineName,
+        policy: &'p Policy,
+        wish: &'p Wish,
+        transcript: &Transcript<'_>,
+    ) -> Self {
         Self {
-            engine: "",
+            engine,
             policy,
             wish,
             reason: String::new(),
@@ -63,6 +71,11 @@ impl<'p> Settled<'p> {
 }
 
 impl Settled<'_> {
+    /// What says whether a compaction is due.
+    pub(super) fn load(&self, survey: &Survey<'_, '_>) -> Load {
+        Load { tokens: survey.total, bytes: survey.transcript.body.len(), in_loop: self.in_loop }
+    }
+
     /// The rewrite with its account; nothing if it would not make the request smaller.
     pub(super) fn outcome(
         self,
@@ -135,7 +148,7 @@ impl Settled<'_> {
 
     /// What a person should know: a goal that was missed, reasoning that may be refused.
     fn notes(&self, after: Tokens) -> Vec<String> {
-        let window = Tokens(self.policy.window as u64);
+        let window = self.policy.window;
         let (floor, target) = (self.floor, self.target);
         let mut notes = self.notes.clone();
         let over = [(window, "window"), (target, "target")].into_iter().find(|(limit, _)| after > *limit);
@@ -182,7 +195,7 @@ pub(super) fn unchanged(draft: &Draft<'_, '_, '_>, settled: &Settled<'_>) -> Rep
     Report {
         dialect: transcript.dialect,
         dialect_sure: transcript.dialect_sure,
-        engine: settled.engine.to_owned(),
+        engine: settled.engine,
         reason: settled.reason.clone(),
         changed: false,
         tokens: TokensReport {

@@ -58,12 +58,6 @@ impl<'t, 'b> Survey<'t, 'b> {
         survey
     }
 
-    /// The size of the request in words, beside the window.
-    pub(super) fn share_of(&self, window: usize) -> String {
-        let share = 100.0 * self.total.number() as f64 / window.max(1) as f64;
-        format!("{} tokens ({share:.0} % of the window)", self.total)
-    }
-
     /// The results with words in a unit that may be replaced.
     pub(super) fn results(&self, unit: usize) -> Vec<ResultAt<'t, 'b>> {
         let UnitKind::Step { reply, exchanges } = &self.transcript.units[unit].kind else {

@@ -40,8 +40,7 @@ impl Display for Warning {
 
 /// Refuses the first value that is out of range whatever the model.
 pub(super) fn ranges(config: &Config) -> Result<(), Invalid> {
-    let Config { compression, sacred_zone, auxiliary, .. } = config;
-    in_range("compression.hygiene_threshold", compression.hygiene_threshold, 0.0, 1.0)?;
+    let Config { compression, sacred_zone, .. } = config;
     in_range("sacred_zone.trigger", sacred_zone.trigger, 0.0, 1.0)?;
     in_range("sacred_zone.target", sacred_zone.target, 0.0, 1.0)?;
     if !(0.10..=0.80).contains(&compression.target_ratio) {
@@ -56,13 +55,15 @@ pub(super) fn ranges(config: &Config) -> Result<(), Invalid> {
         ));
     }
     if sacred_zone.digest_tokens >= sacred_zone.min_tokens {
-        let problem = format!("must be under sacred_zone.min_tokens ({})", sacred_zone.min_tokens);
-        return Err(invalid("sacred_zone.digest_tokens", format!("{} {problem}", sacred_zone.digest_tokens)));
+        let problem = format!("must be under sacred_zone.min_tokens ({})", sacred_zone.min_tokens.number());
+        return Err(invalid(
+            "sacred_zone.digest_tokens",
+            format!("{} {problem}", sacred_zone.digest_tokens.number()),
+        ));
     }
     for (key, value) in [
         ("compression.protect_last_n", compression.protect_last_n as u64),
-        ("sacred_zone.digest_tokens", sacred_zone.digest_tokens as u64),
-        ("auxiliary.compression.timeout_seconds", auxiliary.compression.timeout_seconds),
+        ("sacred_zone.digest_tokens", sacred_zone.digest_tokens.number()),
     ] {
         if value == 0 {
             return Err(invalid(key, "must be at least 1".to_owned()));

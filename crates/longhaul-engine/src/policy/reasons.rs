@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::Tokens;
 use crate::models::Model;
 
 /// One number of a policy and how it came about.
@@ -29,11 +30,11 @@ impl Reasons<'_> {
     pub(super) fn tokens(
         &mut self,
         name: &'static str,
-        value: usize,
+        value: Tokens,
         rests_on: &[&str],
         why: impl Into<String>,
-    ) -> usize {
-        self.note(name, value.into(), rests_on, why);
+    ) -> Tokens {
+        self.note(name, value.number().into(), rests_on, why);
         value
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::iter::Sum;
-use std::ops::{Add, AddAssign, Sub};
+use std::ops::{Add, AddAssign, Div, Sub};
 
 /// A number of tokens. Sums saturate, so that no input can make one wrap; the difference of two stops at zero.
 #[derive(
@@ -19,6 +19,12 @@ impl Tokens {
     #[must_use]
     pub fn number(self) -> u64 {
         self.0
+    }
+
+    /// So much of it, to the nearest whole token.
+    #[must_use]
+    pub fn share(self, share: f64) -> Self {
+        Self((self.0 as f64 * share).round() as u64)
     }
 }
 
@@ -41,6 +47,14 @@ impl Sub for Tokens {
 
     fn sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Div<u64> for Tokens {
+    type Output = Self;
+
+    fn div(self, parts: u64) -> Self {
+        Self(self.0 / parts)
     }
 }
 

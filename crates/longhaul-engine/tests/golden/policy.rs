@@ -48,7 +48,10 @@ pub fn setting(dialect: Dialect, lines: &[&str]) -> Setting {
             "keep" => wish.keep = Keep::Originals(SessionKey::new([7; 32])),
             "model" => value.clone_into(&mut name),
             "focus" => wish.focus = Some(value.to_owned()),
-            "engine" => value.clone_into(&mut config.context.engine),
+            "engine" => {
+                config.context.engine =
+                    serde_json::from_value(json!(value)).unwrap_or_else(|e| panic!("{item}: {e}"));
+            }
             fact => {
                 let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
                 facts.insert(fact.into(), value);

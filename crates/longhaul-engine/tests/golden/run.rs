@@ -178,11 +178,7 @@ impl Run<'_> {
     fn compact(&self, body: &str, ledger: &Ledger, known: &mut Known) -> (String, Ledger, Report) {
         let Setting { policy, wish, .. } = self.setting;
         let (transcript, _) = wire::parse(self.dialect, body).unwrap();
-        let plan = match policy.engine.as_str() {
-            "compressor" => plan::compressor(policy, wish, ledger, known, &transcript),
-            "sacred-zone" => plan::sacred_zone(policy, wish, known, &transcript),
-            other => panic!("no engine {other}"),
-        };
+        let plan = plan::engine(policy.engine).plan(policy, wish, ledger, known, &transcript);
         match plan.unwrap() {
             Plan::Leave(report) => (body.to_owned(), ledger.clone(), report),
             Plan::Ready(outcome) => {

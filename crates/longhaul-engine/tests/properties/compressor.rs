@@ -12,7 +12,7 @@ use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{self, Keep, Outcome, Plan, Trigger, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Keep, Outcome, Plan, Trigger, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::{Content, Redactor, Rules, SessionKey};
 use longhaul_engine::rewrite::{Edit, Rewrite};
@@ -57,7 +57,8 @@ struct Trial<'t> {
 impl Trial<'_> {
     fn plan(&self, body: &str, ledger: &Ledger, known: &mut Known) -> Plan {
         let (transcript, _) = wire::parse(self.dialect, body).unwrap();
-        plan::compressor(&self.policy, &self.wish, ledger, known, &transcript)
+        Compressor
+            .plan(&self.policy, &self.wish, ledger, known, &transcript)
             .unwrap_or_else(|e| panic!("{}: {e:?}", self.name))
     }
 
@@ -213,7 +214,7 @@ impl Trial<'_> {
         }
         let mut calm =
             Self { wish: Wish { force: false, to_tokens: None, ..self.wish.clone() }, ..self.same() };
-        calm.policy.threshold = usize::MAX;
+        calm.policy.threshold = Tokens(u64::MAX);
         let says = |body: &str| sketch(&wire::parse(self.dialect, body).unwrap().0);
         let mut grown = (self.body.to_owned(), outcome.body.clone());
         for text in ["And then?", "Go on, then."] {
@@ -318,7 +319,8 @@ fn trial(generated: &Generated) -> Trial<'_> {
     policy.protect_first = numbers.below(4);
     policy.protect_last = 1 + numbers.below(6);
     policy.protect_least = 1 + numbers.below(3);
-    (policy.tail, policy.tail_ceiling, policy.goal) = (150, 225, numbers.below(500));
+    (policy.tail, policy.tail_ceiling) = (Tokens(150), Tokens(225));
+    policy.goal = Tokens(numbers.below(500) as u64);
     let mut wish = wish();
     if numbers.one_in(2) {
         let (transcript, _) = wire::parse(generated.dialect, &generated.body).unwrap();

@@ -7,7 +7,7 @@ use longhaul_engine::cache::{Carrier, Rules};
 use longhaul_engine::cost::{self, Course, Marks, Replay, Session, Turn};
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Keep, Plan, Trigger, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Keep, Plan, Trigger, Wish};
 use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
 use longhaul_engine::policy::{CacheTtl, Config, Policy};
 use longhaul_engine::prices;
@@ -21,7 +21,7 @@ tests! {
     ],
 }
 
-const WINDOW: usize = 100_000;
+const WINDOW: Tokens = Tokens(100_000);
 
 /// From so many tokens on a session is long.
 const LONG: Tokens = Tokens(30_000);
@@ -130,10 +130,10 @@ fn compacting_when_it_pays_costs_less_than_any_threshold() {
         for session in &sessions {
             let [scheduled, marks] = [Course::Scheduler, Course::Marks].map(|course| session.usd(course));
             let (name, size) = (&session.name, session.size);
-            if size > Tokens(WINDOW as u64) {
+            if size > WINDOW {
                 assert!(scheduled < marks, "{name}: {scheduled} against {marks}");
             }
-            if size < Tokens(WINDOW as u64 / 2) {
+            if size < WINDOW / 2 {
                 assert!(scheduled <= 1.02 * marks, "{name}: {scheduled} against {marks}");
             }
         }
@@ -160,7 +160,7 @@ fn through_the_ledger(
         let last = session.reading.pieces[sent.pieces - 1].message.unwrap() as usize;
         let body = transcript.first_messages(last + 1);
         let (request, _) = wire::parse(transcript.dialect, &body).unwrap();
-        match plan::compressor(policy, &wish, &ledger, known, &request).unwrap() {
+        match Compressor.plan(policy, &wish, &ledger, known, &request).unwrap() {
             Plan::Leave(report) => report.tokens.after,
             Plan::Ready(outcome) => {
                 ledger = outcome.ledger;

@@ -4,7 +4,9 @@ use crate::support::{corpus, generate};
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::known::Known;
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{self, Fate, Keep, Outcome, Plan, Report, Step, Trigger, What, Wish};
+use longhaul_engine::plan::{
+    Engine, Fate, Keep, Outcome, Plan, Report, SacredZone, Step, Trigger, What, Wish,
+};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::SessionKey;
 use longhaul_engine::{Dialect, Tokens, wire};
@@ -43,7 +45,7 @@ fn wish() -> Wish {
 
 fn plan(policy: &Policy, wish: &Wish, dialect: Dialect, body: &str) -> Plan {
     let (transcript, _) = wire::parse(dialect, body).unwrap();
-    plan::sacred_zone(policy, wish, &mut Known::default(), &transcript).unwrap()
+    SacredZone.compact(policy, wish, &mut Known::default(), &transcript).unwrap()
 }
 
 #[track_caller]
@@ -240,9 +242,9 @@ fn an_open_loop_with_bound_reasoning_waits_unless_the_window_would_overflow() {
     ended.push(json!({"role": "user", "content": "thanks"}));
     let body = json!({"model": "m", "messages": ended}).to_string();
     let mut small = bound(400_000);
-    small.sacred.recent_least = 0;
-    small.sacred.recent = 0;
-    small.sacred.recent_most = 0;
+    small.sacred.recent_least = Tokens::ZERO;
+    small.sacred.recent = Tokens::ZERO;
+    small.sacred.recent_most = Tokens::ZERO;
     let outcome = ready(plan(&small, &force, Dialect::Messages, &body));
     let after: serde_json::Value = serde_json::from_str(&outcome.body).unwrap();
     let kept: Vec<usize> =
@@ -283,9 +285,10 @@ fn every_real_body_stays_valid_at_three_window_sizes() {
 
 fn every_generated_body_stays_as_valid_as_it_was() {
     let mut policy = policy("gpt-5", 4_000);
-    (policy.sacred.min, policy.sacred.recent_least, policy.sacred.recent_most) = (5, 10, 10);
-    (policy.digest_all, policy.drop_oldest) = (120, 150);
-    (policy.sacred.trigger, policy.sacred.target) = (20, 60);
+    policy.sacred.min = Tokens(5);
+    (policy.sacred.recent_least, policy.sacred.recent_most) = (Tokens(10), Tokens(10));
+    (policy.digest_all, policy.drop_oldest) = (Tokens(120), Tokens(150));
+    (policy.sacred.trigger, policy.sacred.target) = (Tokens(20), Tokens(60));
     let bodies = Dialect::ALL.into_iter().flat_map(|d| (0..600).map(move |seed| generate::body(d, seed)));
     generate::hold(bodies, |generated| {
         if let Plan::Ready(outcome) = plan(&policy, &wish(), generated.dialect, &generated.body) {

@@ -28,7 +28,7 @@ struct Answer {
     prompt_cache_key: Option<String>,
     tokens: Tokens,
     counted_by: String,
-    minimum: Option<usize>,
+    minimum: Option<Tokens>,
     volatile: Vec<Found>,
     model: String,
     dialect: Dialect,
@@ -66,14 +66,14 @@ pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCod
         return super::cache_compare::run(args, &Body::read(old)?, &body, &transcript);
     }
     let mut notes = body::note_lines(&transcript, &notes);
-    let provider = route::provider(args.cached.provider.as_deref(), &args.told, &transcript)?;
+    let provider = route::provider(args.cached.provider, &args.told, &transcript);
     let model = route::model(&args.told, &transcript, provider, &mut notes);
     let settings = Settings::load(
         args.config.config.as_deref(),
         environment,
-        caching_flags(args.cached.ttl.as_deref(), args.strategy.as_deref()),
+        caching_flags(args.cached.ttl, args.strategy),
     )?;
-    let (policy, _) = Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;
+    let (policy, _) = Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
     let route = Route::new(&policy.caching, &policy.model, provider, transcript.dialect);
     let asked = Asked { transcript: &transcript, reading: wire::reading(&transcript), model: &policy.model };
     let (answer, edits) = asked.answer(&route, provider, notes);
@@ -145,7 +145,7 @@ impl Asked<'_, '_> {
         route: &Route,
         sizes: &[Tokens],
         notes: &mut Vec<String>,
-    ) -> (Option<Marking>, Option<usize>) {
+    ) -> (Option<Marking>, Option<Tokens>) {
         let Route::Marks { carrier, strategy, ttl, minimum } = *route else { return (None, None) };
         let lifetime = match ttl {
             CacheTtl::FiveMinutes => Lifetime::FiveMinutes,
@@ -155,11 +155,10 @@ impl Asked<'_, '_> {
                 Lifetime::FiveMinutes
             }
         };
-        let first = sizes.iter().position(|size| *size >= Tokens(minimum as u64));
+        let first = sizes.iter().position(|size| *size >= minimum);
         if first.is_none() {
             notes.push(format!(
-                "the model caches prefixes from {} tokens on; this body is shorter, so nothing is marked",
-                output::grouped(minimum as u64)
+                "the model caches prefixes from {minimum} tokens on; this body is shorter, so nothing is marked"
             ));
         }
         // Only what both dialects understand is written where it is not known which of the two it is.

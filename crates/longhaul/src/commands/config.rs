@@ -1,10 +1,10 @@
-//! `longhaul config`: what is in force and where each value came from.
+//! `longhaul config`: what is in force, where each value came from, and which of them nothing goes by yet.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::ConfigArgs;
-use crate::config::{Environment, Leaf, Origin, Settings};
+use crate::config::{Environment, Keys, Leaf, Origin, Settings};
 use crate::failure::Failure;
 use crate::output;
 
@@ -20,29 +20,32 @@ struct Row<'s> {
     key: String,
     value: &'s Value,
     origin: &'s Origin,
+    has_effect: bool,
 }
 
 impl<'s> Row<'s> {
-    fn new(leaf: &'s Leaf) -> Self {
-        Row { key: leaf.path.join("."), value: &leaf.value, origin: &leaf.origin }
+    fn new(leaf: &'s Leaf, keys: &Keys) -> Self {
+        let has_effect = keys.has_effect(&leaf.path);
+        Row { key: leaf.path.join("."), value: &leaf.value, origin: &leaf.origin, has_effect }
     }
 }
 
 pub(crate) fn run(args: &ConfigArgs, environment: &Environment) -> Result<(), Failure> {
     let settings = Settings::load(args.config.config.as_deref(), environment, Vec::new())?;
     let to = args.answer.output.as_deref();
+    let keys = Keys::new();
+    let values: Vec<Row<'_>> = settings.values.iter().map(|leaf| Row::new(leaf, &keys)).collect();
     if args.answer.json {
-        let values = settings.values.iter().map(Row::new).collect();
         return output::write_json(
             to,
             &Answer { values, notes: &settings.notes, warnings: &settings.warnings },
         );
     }
     settings.say_notes(&settings.warnings);
-    let rows: Vec<[String; 3]> = settings
-        .values
-        .iter()
-        .map(|leaf| [leaf.path.join("."), leaf.value.to_string(), leaf.origin.to_string()])
-        .collect();
+    let line = |Row { key, value, origin, has_effect }: Row<'_>| {
+        let effect = if has_effect { "" } else { "no effect yet" };
+        [key, value.to_string(), origin.to_string(), effect.to_owned()]
+    };
+    let rows: Vec<[String; 4]> = values.into_iter().map(line).collect();
     output::write(to, output::table(&rows).as_bytes())
 }

@@ -15,7 +15,7 @@ use longhaul_engine::{Dialect, Refused, Tokens};
 use serde::Serialize;
 
 use crate::body::{self, Body};
-use crate::cli::{CostArgs, caching_flags};
+use crate::cli::{CostArgs, Strategies, caching_flags};
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -29,8 +29,8 @@ struct Answer {
     dialect: Dialect,
     dialect_sure: bool,
     status: String,
-    window: usize,
-    threshold: usize,
+    window: Tokens,
+    threshold: Tokens,
     minutes: f64,
     pauses: Pauses,
     prices: Prices,
@@ -87,15 +87,14 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     let (transcript, notes) = body.parse(&args.told)?;
     let mut notes = body::note_lines(&transcript, &notes);
     let is_known = body::model(&args.told, &transcript).row.is_some();
-    let told = route::provider(args.cached.provider.as_deref(), &args.told, &transcript)?;
+    let told = route::provider(args.cached.provider, &args.told, &transcript);
     let provider = told.or_else(|| route::vendor(transcript.dialect).filter(|_| !is_known));
     let model = route::model(&args.told, &transcript, provider, &mut notes);
-    let strategy = args.strategy.as_deref().filter(|name| *name != "all");
     let mut flags = args.policy.flags(&model.name);
-    flags.extend(caching_flags(args.cached.ttl.as_deref(), strategy));
+    flags.extend(caching_flags(args.cached.ttl, args.strategy.and_then(Strategies::one)));
     let settings = Settings::load(args.config.config.as_deref(), environment, flags)?;
     let (policy, warnings) =
-        Policy::new(&settings.config, &model).map_err(|invalid| settings.refused(&invalid))?;
+        Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
     notes.extend(settings.note_lines(&warnings));
     let Some(prices) = &policy.prices else {
         let name = &model.name;
@@ -112,7 +111,7 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     }
     let (pauses, by) = pauses(args, &requests)?;
     let asked = Asked {
-        config: &settings.config,
+        config: &settings.engine,
         policy: &policy,
         replay: Replay {
             session: &session,
@@ -123,8 +122,8 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
             marks: marks(&route),
         },
     };
-    let both = [CacheStrategy::SystemAndThree, CacheStrategy::Prefix];
-    let policies = asked.rows(if args.strategy.as_deref() == Some("all") { &both } else { &[] })?;
+    let several = args.strategy == Some(Strategies::All);
+    let policies = asked.rows(if several { &CacheStrategy::ALL } else { &[] })?;
     let answer = Answer {
         requests: requests.len(),
         policies,
@@ -268,7 +267,7 @@ impl Asked<'_> {
             notes.push(format!("some prices are assumed: {}", assumed.join(", ")));
         }
         if self.policy.model.is_assumed("window") {
-            let window = output::grouped(self.policy.window as u64);
+            let window = self.policy.window;
             notes.push(format!("the window of {} is assumed to be {window} tokens", self.policy.model.name));
         }
         notes
@@ -290,7 +289,7 @@ fn row(course: Course, marks: Option<Marks>, policy: &Policy, turns: Vec<Turn>) 
         })
     };
     let compacted: Vec<Compaction> = turns.iter().enumerate().filter_map(compaction).collect();
-    let window = Tokens(policy.window as u64);
+    let window = policy.window;
     Row {
         name: course.to_string(),
         strategy: marks.map(|marks| marks.strategy).filter(|_| course != Course::Nothing),
@@ -384,8 +383,8 @@ fn summary(answer: &Answer) -> String {
         answer.minutes,
         answer.pauses.over_five_minutes,
         answer.model,
-        output::grouped(answer.window as u64),
-        output::grouped(answer.threshold as u64),
+        answer.window,
+        answer.threshold,
         answer.status,
         answer.prices.date,
         answer.prices.source,

@@ -1,6 +1,6 @@
 //! `longhaul digest`: one tool output, digested.
 
-use longhaul_engine::digest::{self, Focus, Kind, Source};
+use longhaul_engine::digest::{self, Focus, Source};
 use longhaul_engine::facts::Facts;
 use longhaul_engine::tokens::{Tokens, estimate};
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &DigestArgs) -> Result<(), Failure> {
         text: &text,
         tool: args.tool.as_deref(),
         arguments: args.arguments.as_deref(),
-        kind: args.kind.as_deref().and_then(Kind::named),
+        kind: args.kind,
         failed: None,
         focus: &focus,
         handle: None,

@@ -29,7 +29,7 @@ struct Number<'p> {
 pub(crate) fn run(args: &ExplainArgs, environment: &Environment) -> Result<(), Failure> {
     let flags = args.policy.flags(&args.model);
     let settings = Settings::load(args.config.config.as_deref(), environment, flags)?;
-    let (policy, warnings) = Policy::new(&settings.config, &models::find(&args.model))
+    let (policy, warnings) = Policy::new(&settings.engine, &models::find(&args.model))
         .map_err(|invalid| settings.refused(&invalid))?;
     let from = |derived: &Derived| settings.typed_in(&derived.why);
     let numbers = policy.explain().iter().map(|derived| Number { derived, from: from(derived) }).collect();

@@ -38,7 +38,7 @@ struct Listed<'a> {
 
 pub(crate) fn run(args: &RedactArgs, environment: &Environment) -> Result<(), Failure> {
     let settings = Settings::load(args.config.config.as_deref(), environment, Vec::new())?;
-    let rules = Rules::with_user(&settings.config.redaction).map_err(|error| {
+    let rules = Rules::with_user(&settings.engine.redaction).map_err(|error| {
         let problem = format!("entry {}, byte {}: {}", error.rule, error.at, error.message);
         settings.refused(&Invalid { key: error.list.to_owned(), problem })
     })?;

@@ -18,7 +18,7 @@ struct Answer {
     /// Whether the model's own tokenizer counted, and nothing had to be judged by its size.
     exact: bool,
     model: String,
-    window: usize,
+    window: Tokens,
     window_assumed: bool,
     dialect: Dialect,
     dialect_sure: bool,
@@ -72,8 +72,8 @@ fn page(answer: &Answer) -> String {
     ];
     let mut rows: Vec<[String; 3]> = parts.iter().map(|(name, tokens)| row(name, *tokens)).collect();
     rows.push(row("total", total));
-    let share = 100.0 * total.number() as f64 / answer.window.max(1) as f64;
-    let window = output::grouped(answer.window as u64);
+    let share = 100.0 * total.number() as f64 / answer.window.number().max(1) as f64;
+    let window = answer.window;
     let assumed = if answer.window_assumed { ", assumed" } else { "" };
     let how = if answer.exact { "exact" } else { "estimated" };
     format!(

@@ -1,35 +1,55 @@
 //! Which keys there are, and which one was probably meant.
 
-use longhaul_engine::policy::Config;
-use longhaul_engine::policy::config::RENAMED;
-use serde_json::{Map, Value};
+use longhaul_engine::policy;
+use serde_json::{Map, Value, json};
+
+use super::shell::Shell;
 
 /// A key as the names on the way to it. Names of models hold dots, so that a joined key cannot be split again.
 pub(crate) type Path = Vec<String>;
+
+/// Older spellings of keys, and what they are called now.
+const RENAMED: &[(&str, &str)] = &[
+    ("compression.summary_model", "auxiliary.compression.model"),
+    ("model.cache_ttl", "prompt_caching.cache_ttl"),
+];
 
 /// How alike two names must be to pass for a slip of the fingers.
 const LIKE: f64 = 0.8;
 
 /// The tree of keys, with the older spellings beside today's.
 pub(crate) struct Keys {
+    /// The engine's, and behind them in each section those that it never reads.
     today: Value,
+    shell: Value,
     all: Value,
 }
 
 impl Keys {
     pub(crate) fn new() -> Self {
-        let today = Config::keys();
+        let (mut today, shell) = (policy::Config::keys(), json!(Shell::default()));
+        merge(&mut today, &shell);
         let mut all = today.clone();
         for (old, _) in RENAMED {
             let path: Vec<&str> = old.split('.').collect();
             insert(&mut all, &path, Value::Null);
         }
-        Keys { today, all }
+        Keys { today, shell, all }
     }
 
     /// What the key holds by default; an object for a section of keys; nothing for a key that does not exist.
     pub(crate) fn at(&self, path: &[String]) -> Option<&Value> {
         descend(&self.all, path)
+    }
+
+    /// Whether anything goes by a key yet: what the engine reads is in force, and nothing else is read so far.
+    pub(crate) fn has_effect(&self, path: &[String]) -> bool {
+        descend(&self.shell, path).is_none()
+    }
+
+    /// Takes what the engine does not read out of a tree of values.
+    pub(crate) fn split_off_shell(&self, tree: &mut Value) -> Value {
+        split_off(tree, &self.shell)
     }
 
     /// What to say of a key that does not exist: the nearest in its section, else the same name elsewhere, else all
@@ -83,6 +103,37 @@ pub(crate) fn insert(tree: &mut Value, path: &[impl AsRef<str>], value: Value) {
     }
     if let Value::Object(section) = tree {
         insert(section.entry(name.as_ref()).or_insert(Value::Null), rest, value);
+    }
+}
+
+/// Puts what one tree has beside what another has.
+fn merge(tree: &mut Value, more: &Value) {
+    match (tree, more) {
+        (Value::Object(section), Value::Object(more)) => {
+            for (name, below) in more {
+                merge(section.entry(name).or_insert(Value::Null), below);
+            }
+        }
+        (tree, more) => *tree = more.clone(),
+    }
+}
+
+/// Takes what another tree has keys for out of a tree.
+fn split_off(tree: &mut Value, keys: &Value) -> Value {
+    match (tree, keys) {
+        (Value::Object(section), Value::Object(keys)) => {
+            let mut taken = Map::new();
+            for (name, below) in keys {
+                if let Some(mut held) = section.remove(name) {
+                    taken.insert(name.clone(), split_off(&mut held, below));
+                    if held.as_object().is_some_and(|rest| !rest.is_empty()) {
+                        section.insert(name.clone(), held);
+                    }
+                }
+            }
+            Value::Object(taken)
+        }
+        (tree, _) => tree.take(),
     }
 }
 
@@ -159,5 +210,21 @@ mod tests {
             assert!(keys.at(&path(unknown)).is_none(), "{unknown}");
         }
         assert_eq!(renamed(&path("model.cache_ttl")), Some(path("prompt_caching.cache_ttl")));
+        for (_, today) in RENAMED {
+            assert!(keys.at(&path(today)).is_some(), "{today}");
+        }
+    }
+
+    #[test]
+    fn what_the_engine_does_not_read_is_told_apart() {
+        let keys = Keys::new();
+        let mut tree = json!({"compression": {"enabled": false, "threshold": 0.4}, "store": {"url": "x"}});
+        let shell = keys.split_off_shell(&mut tree);
+        assert_eq!(shell, json!({"compression": {"enabled": false}, "store": {"url": "x"}}));
+        assert_eq!(tree, json!({"compression": {"threshold": 0.4}}));
+        assert!(
+            keys.has_effect(&path("compression.threshold")) && keys.has_effect(&path("models.m.threshold"))
+        );
+        assert!(!keys.has_effect(&path("compression.enabled")) && !keys.has_effect(&path("redaction.logs")));
     }
 }

@@ -1,3 +1,4 @@
+use longhaul_engine::Tokens;
 use serde_json::json;
 
 use super::*;
@@ -5,7 +6,11 @@ use super::*;
 fn load(file: &str, environment: &[(&str, &str)]) -> Result<Settings, Failure> {
     let environment: Environment =
         environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Settings::from_layers(Some(("longhaul.yaml", file)), &environment, Vec::new())
+    Settings::from_layers(Some(&named(file)), &environment, Vec::new())
+}
+
+fn named(text: &str) -> File {
+    File { name: "longhaul.yaml".to_owned(), text: text.to_owned() }
 }
 
 /// The value and the origin of a key, as `longhaul config` prints them.
@@ -31,7 +36,7 @@ fn refused(file: &str) -> String {
 fn nothing_typed_gives_the_defaults() {
     for file in ["", "# only a remark\n", "{}", "compression:\n", "\u{feff}compression: {}\n"] {
         let settings = load(file, &[]).unwrap();
-        assert_eq!(settings.config, Config::default());
+        assert_eq!((settings.engine, settings.shell), (policy::Config::default(), Shell::default()));
         assert!(settings.values.iter().all(|leaf| leaf.origin == Origin::Default));
         assert_eq!((settings.notes.len(), settings.warnings.len()), (0, 0));
     }
@@ -45,7 +50,7 @@ fn flags_win_over_the_environment_over_the_file_over_the_defaults() {
         ("LONGHAUL_COMPRESSION__PROTECT_LAST_N".to_owned(), "12".to_owned()),
     ];
     let flags = vec![flag("--protect-last", "compression.protect_last_n", 14)];
-    let settings = Settings::from_layers(Some(("longhaul.yaml", file)), &environment, flags).unwrap();
+    let settings = Settings::from_layers(Some(&named(file)), &environment, flags).unwrap();
     let cases = [
         ("compression.protect_first_n", json!(3), "default"),
         ("compression.threshold", json!(0.4), "longhaul.yaml:2:14"),
@@ -55,15 +60,15 @@ fn flags_win_over_the_environment_over_the_file_over_the_defaults() {
     for (key, value, origin) in cases {
         assert_eq!(in_force(&settings, key), (value, origin.to_owned()));
     }
-    assert_eq!(settings.config.compression.protect_last_n, 14);
-    assert!((settings.config.compression.target_ratio - 0.25).abs() < 1e-9);
+    assert_eq!(settings.engine.compression.protect_last_n, 14);
+    assert!((settings.engine.compression.target_ratio - 0.25).abs() < 1e-9);
 }
 
 #[test]
 fn every_documented_key_is_accepted() {
     let file = "
 compression: { enabled: true, threshold: 0.50, threshold_tokens: 90000, threshold_floor: 10, target_ratio: 0.20,
-  protect_first_n: 3, protect_last_n: 20, hygiene_threshold: 0.85, max_wait_seconds: 0, system_note: false }
+  protect_first_n: 3, keep_tools: [], keep_last_users: 0, instructions: null, protect_last_n: 20, hygiene_threshold: 0.85, max_wait_seconds: 0, system_note: false }
 auxiliary:
   compression: { model: null, provider: auto, base_url: null, api_key_env: null, timeout_seconds: 120 }
 context:   { engine: compressor }
@@ -78,8 +83,8 @@ upstreams: { messages: { base_url: 'https://example.com', api_key_env: KEY }, ch
 store:     { path: null, url: null }
 ";
     let settings = load(file, &[]).unwrap();
-    assert_eq!(settings.config.models["claude-sonnet-4.6"].context_length, Some(200_000));
-    assert_eq!(settings.config.redaction.rules[0].name, "badge");
+    assert_eq!(settings.engine.models["claude-sonnet-4.6"].context_length, Some(Tokens(200_000)));
+    assert_eq!(settings.engine.redaction.rules[0].name, "badge");
     assert_eq!(
         in_force(&settings, "models.claude-sonnet-4.6.prices.input"),
         (json!(3), "longhaul.yaml:12:22".into())
@@ -170,8 +175,16 @@ fn what_is_no_yaml_is_refused_with_its_place() {
 #[test]
 fn a_value_out_of_range_is_refused_where_it_was_typed() {
     assert_eq!(
-        refused("compression:\n  threshold: 0.9\n"),
-        "longhaul.yaml:2:14: compression.threshold: 0.9 must be under compression.hygiene_threshold (0.85)"
+        refused("compression:\n  threshold: 1.9\n"),
+        "longhaul.yaml:2:14: compression.threshold: 1.9 must be over 0 and at most 1"
+    );
+    assert_eq!(
+        refused("compression:\n  hygiene_threshold: 1.2\n"),
+        "longhaul.yaml:2:22: compression.hygiene_threshold: 1.2 must be over 0 and at most 1"
+    );
+    assert_eq!(
+        refused("auxiliary:\n  compression: { timeout_seconds: 0 }\n"),
+        "longhaul.yaml:2:35: auxiliary.compression.timeout_seconds: must be at least 1"
     );
     assert_eq!(
         refused("models:\n  gpt-4.1:\n    threshold: 3\n"),
@@ -187,8 +200,8 @@ fn a_value_out_of_range_is_refused_where_it_was_typed() {
 #[test]
 fn a_default_that_disagrees_with_a_typed_value_is_refused_where_that_was_typed() {
     assert_eq!(
-        refused("compression:\n  hygiene_threshold: 0.4\n"),
-        "longhaul.yaml:2:22: compression.threshold: 0.5 must be under compression.hygiene_threshold (0.4)"
+        refused("sacred_zone:\n  trigger: 0.4\n"),
+        "longhaul.yaml:2:12: sacred_zone.target: 0.5 must be under sacred_zone.trigger (0.4)"
     );
 }
 
@@ -204,7 +217,7 @@ fn a_strange_value_is_warned_of_once() {
 fn older_spellings_are_accepted_and_reported() {
     let file = "compression:\n  summary_model: gpt-5-mini\nmodel:\n  cache_ttl: 1h\n";
     let settings = load(file, &[]).unwrap();
-    assert_eq!(settings.config.auxiliary.compression.model.as_deref(), Some("gpt-5-mini"));
+    assert_eq!(settings.shell.auxiliary.compression.model.as_deref(), Some("gpt-5-mini"));
     assert_eq!(
         in_force(&settings, "prompt_caching.cache_ttl"),
         (json!("1h"), "longhaul.yaml:4:14".to_owned())
@@ -223,10 +236,20 @@ fn older_spellings_are_accepted_and_reported() {
 }
 
 #[test]
+fn an_engine_that_is_found_nowhere_is_said_and_the_default_takes_its_place() {
+    let settings = load("context: { engine: lossles }\n", &[]).unwrap();
+    assert_eq!(settings.engine, policy::Config::default());
+    let said = "longhaul.yaml:1:20: no engine is called lossles, compressor takes its place; there are compressor, sacred-zone";
+    assert_eq!(settings.notes, [said]);
+    let known = load("context: { engine: sacred-zone }\n", &[]).unwrap();
+    assert_eq!((known.engine.context.engine, known.notes.len()), (EngineName::SacredZone, 0));
+}
+
+#[test]
 fn variables_that_are_no_keys_are_left_to_others_and_slips_are_not() {
     let environment =
         [("LONGHAUL_SHARED", "/x"), ("LONGHAUL_API_KEY", "k"), ("LONGHAUL", "1"), ("HOME", "/h")];
-    assert_eq!(load("", &environment).unwrap().config, Config::default());
+    assert_eq!(load("", &environment).unwrap().engine, policy::Config::default());
     let cases = [
         (
             "LONGHAUL_COMPRESSION__TRESHOLD",
@@ -264,21 +287,21 @@ fn variables_hold_any_kind_of_value() {
         ],
     )
     .unwrap();
-    assert!(!settings.config.compression.enabled);
-    assert_eq!(settings.config.auxiliary.compression.model.as_deref(), Some("12"));
-    assert_eq!(settings.config.redaction.rules.len(), 1);
-    assert_eq!(settings.config.store.url.as_deref(), Some("postgres://u@h/db?x=a: b"));
-    let (policy, _) = Policy::new(&settings.config, &models::find("openai/gpt-5-2025-08-07")).unwrap();
-    assert_eq!(policy.window, 100_000);
+    assert_eq!(in_force(&settings, "compression.enabled").0, json!(false));
+    assert_eq!(settings.shell.auxiliary.compression.model.as_deref(), Some("12"));
+    assert_eq!(settings.engine.redaction.rules.len(), 1);
+    assert_eq!(settings.shell.store.url.as_deref(), Some("postgres://u@h/db?x=a: b"));
+    let (policy, _) = Policy::new(&settings.engine, &models::find("openai/gpt-5-2025-08-07")).unwrap();
+    assert_eq!(policy.window, Tokens(100_000));
 }
 
 #[test]
 fn a_flag_wins_over_what_the_file_says_of_one_model() {
     let file = "models:\n  gpt-5: { threshold: 0.7 }\n";
     let flags = vec![flag("--threshold", "compression.threshold", 0.4)];
-    let settings = Settings::from_layers(Some(("longhaul.yaml", file)), &[], flags).unwrap();
-    let (policy, _) = Policy::new(&settings.config, &models::find("gpt-5")).unwrap();
-    assert_eq!(policy.threshold, 108_800);
+    let settings = Settings::from_layers(Some(&named(file)), &[], flags).unwrap();
+    let (policy, _) = Policy::new(&settings.engine, &models::find("gpt-5")).unwrap();
+    assert_eq!(policy.threshold, Tokens(108_800));
 }
 
 #[test]
@@ -290,7 +313,7 @@ fn a_deeply_nested_file_is_refused_or_read_but_does_not_crash() {
 #[test]
 fn the_example_names_every_key_with_its_default() {
     let settings = load(include_str!("../../../../examples/longhaul.yaml"), &[]).unwrap();
-    assert_eq!(settings.config, Config::default());
+    assert_eq!((&settings.engine, &settings.shell), (&policy::Config::default(), &Shell::default()));
     let untyped: Vec<_> = settings.values.iter().filter(|leaf| leaf.origin == Origin::Default).collect();
     assert_eq!(untyped, Vec::<&Leaf>::new());
 }

@@ -191,6 +191,10 @@ fn the_result_may_replace_the_body_and_without_an_engine_there_is_one() {
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.err.contains("compressor: "), "{}", run.err);
     let unknown = longhaul(&folder, &["compress", "session.json", "--engine", "lossles", "--preview"], &[]);
+    let said = "invalid value 'lossles' for '--engine <NAME>' [possible values: compressor, sacred-zone]";
+    assert!(unknown.refused().starts_with(said), "{}", unknown.err);
+    let configured = [("LONGHAUL_CONTEXT__ENGINE", "lossles")];
+    let unknown = longhaul(&folder, &["compress", "session.json", "--preview"], &configured);
     assert_eq!(unknown.code, 0, "a name found nowhere is no reason to leave a session without compaction");
     assert!(unknown.err.contains("no engine is called lossles"), "{}", unknown.err);
     let after = std::fs::read_to_string(folder.0.join("session.json")).unwrap();

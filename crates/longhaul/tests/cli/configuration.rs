@@ -34,9 +34,14 @@ fn config_says_what_is_in_force_and_where_it_came_from() {
     let origin = json!({"kind": "file", "file": "other.yaml", "line": 2, "column": 14});
     assert_eq!(
         value(&programs, "compression.threshold"),
-        &json!({"key": "compression.threshold", "value": 0.7, "origin": origin})
+        &json!({"key": "compression.threshold", "value": 0.7, "origin": origin, "has_effect": true})
     );
-    assert_eq!(value(&programs, "compression.enabled")["origin"], json!({"kind": "default"}));
+    assert_eq!(
+        value(&programs, "compression.enabled"),
+        &json!({"key": "compression.enabled", "value": true, "origin": {"kind": "default"}, "has_effect": false})
+    );
+    let words: Vec<&str> = line("store.path ");
+    assert_eq!(words, ["store.path", "null", "default", "no", "effect", "yet"]);
 }
 
 #[test]

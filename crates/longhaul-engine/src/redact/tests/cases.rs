@@ -237,7 +237,6 @@ fn users_add_rules_and_allow_values() {
     let added = Redaction {
         rules: vec![rule("badge", "B-[0-9]{6}"), rule("room", "room ([0-9]+)")],
         allow: vec!["hunter[0-9]".to_owned()],
-        ..Redaction::default()
     };
     let clean = Redactor::numbered(Rules::with_user(&added).unwrap())
         .redact("B-123456 in room 17, password=hunter2, password=hunter22", Content::Text);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use longhaul_engine::Tokens;
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
-use longhaul_engine::plan::{Keep, Plan, Report, Trigger, Wish};
+use longhaul_engine::plan::{self, Keep, Plan, Report, Trigger, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::SessionKey;
 use serde::Serialize;
@@ -16,7 +16,6 @@ use serde::Serialize;
 use crate::body::{self, Body};
 use crate::cli::{CompressArgs, Summarizer};
 use crate::config::{self, Environment, Settings};
-use crate::engine;
 use crate::failure::Failure;
 use crate::originals::{self, Secrets};
 
@@ -24,8 +23,8 @@ use crate::originals::{self, Secrets};
 pub(super) struct Call<'a> {
     pub(super) args: &'a CompressArgs,
     environment: &'a Environment,
-    /// The configuration's name and text.
-    file: Option<(String, String)>,
+    /// The configuration.
+    file: Option<config::File>,
     /// Where what is removed is kept.
     pub(super) originals: Option<(&'a Path, Secrets)>,
 }
@@ -64,7 +63,7 @@ pub(super) struct Answer {
 /// What one compaction gave.
 pub(super) struct Done {
     pub(super) answer: Answer,
-    pub(super) window: usize,
+    pub(super) window: Tokens,
     /// The new body; nothing where the old one stays.
     pub(super) text: Option<String>,
     /// Rows for the file of originals.
@@ -74,7 +73,7 @@ pub(super) struct Done {
 impl<'a> Call<'a> {
     /// Reads the configuration, so that a mistake in it is said once and not for each body.
     pub(super) fn new(args: &'a CompressArgs, environment: &'a Environment) -> Result<Self, Failure> {
-        let file = config::read_file(args.config.config.as_deref())?;
+        let file = config::File::read(args.config.config.as_deref())?;
         let kept = |file: &'a Option<PathBuf>, secrets| Some((file.as_deref()?, secrets));
         let originals = kept(&args.originals, Secrets::Out);
         let originals = originals.or_else(|| kept(&args.originals_raw, Secrets::AsTheyWere));
@@ -101,7 +100,8 @@ impl<'a> Call<'a> {
             keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(key())),
             session: None,
         };
-        let plan = engine::plan(policy, &wish, &mut memory.known, &transcript).map_err(|refused| {
+        let compacted = plan::engine(policy.engine).compact(policy, &wish, &mut memory.known, &transcript);
+        let plan = compacted.map_err(|refused| {
             Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
         })?;
         let (mut report, text, removed) = match plan {
@@ -120,21 +120,20 @@ impl<'a> Call<'a> {
     }
 
     fn settings(&self, model: &str) -> Result<Settings, Failure> {
-        let file = self.file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-        Settings::from_layers(file, self.environment, self.args.policy.flags(model))
+        Settings::from_layers(self.file.as_ref(), self.environment, self.args.policy.flags(model))
     }
 
     fn prepare(&self, model: &Model) -> Result<Prepared, Failure> {
         let settings = self.settings(&model.name)?;
         let (policy, warnings) =
-            Policy::new(&settings.config, model).map_err(|invalid| settings.refused(&invalid))?;
+            Policy::new(&settings.engine, model).map_err(|invalid| settings.refused(&invalid))?;
         let mut notes = settings.note_lines(&warnings);
         if policy.model.is_assumed("window") {
-            let window = Tokens(policy.window as u64);
+            let window = policy.window;
             notes.push(format!("the window of {} is assumed to be {window} tokens", model.name));
         }
         if self.args.summarizer == Some(Summarizer::Auto) {
-            notes.push(match &settings.config.auxiliary.compression.model {
+            notes.push(match &settings.shell.auxiliary.compression.model {
                 None => "no model is configured for summaries; our own code writes them".to_owned(),
                 Some(model) => {
                     format!("{model} is configured for summaries, but compress calls no model; our own code writes them")

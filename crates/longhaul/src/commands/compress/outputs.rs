@@ -78,7 +78,7 @@ fn place<'a>(call: &Call<'a>) -> Option<&'a Path> {
 
 fn log(file: &Path, report: &Report) -> Result<(), Failure> {
     let row = Row {
-        engine: report.engine.clone(),
+        engine: report.engine.name().to_owned(),
         reason: report.reason.clone(),
         tokens_before: report.tokens.before.number(),
         tokens_after: report.tokens.after.number(),

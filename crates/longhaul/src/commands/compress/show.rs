@@ -25,8 +25,8 @@ const BAR: u64 = 30;
 /// One line when it starts and one when it is done: what happened, for those who read no further.
 pub(super) fn headlines(done: &Done) -> [String; 2] {
     let report = &done.answer.report;
-    let share = 100.0 * report.tokens.before.number() as f64 / done.window.max(1) as f64;
-    let (window, engine, reason) = (Tokens(done.window as u64), &report.engine, &report.reason);
+    let share = 100.0 * report.tokens.before.number() as f64 / done.window.number().max(1) as f64;
+    let (window, engine, reason) = (done.window, report.engine.name(), &report.reason);
     let start = format!(
         "{} tokens, {share:.0} % of the window of {window}; {engine}: {reason}",
         report.tokens.before

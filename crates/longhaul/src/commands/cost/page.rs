@@ -101,7 +101,7 @@ fn draw(answer: &Answer, drawing: &Drawing) -> Drawn<String> {
         DRAWN.iter().filter_map(|(course, color)| Some((first(*course)?, *color))).collect();
     let lines: Vec<Vec<(f64, f64)>> = rows.iter().map(|(row, _)| points(row, drawing)).collect();
     let highest = lines.iter().flatten().map(|(_, y)| *y).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-    let window = answer.window as f64;
+    let window = answer.window.number() as f64;
     let top = match drawing.scale {
         Scale::Window => (1.05 * highest).min(1.25 * window),
         Scale::Lines => 1.05 * highest,

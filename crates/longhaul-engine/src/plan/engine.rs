@@ -1,0 +1,124 @@
+//! What an engine is: it says when a compaction is due, and makes one.
+
+use super::{Outcome, Plan, Wish};
+use crate::config::EngineName;
+use crate::known::Known;
+use crate::ledger::Ledger;
+use crate::meter::Meter;
+use crate::policy::Policy;
+use crate::transcript::Transcript;
+use crate::{Refused, Rewrite, Tokens, wire};
+
+/// A way to make a transcript smaller.
+pub trait Engine: Sync {
+    /// What the configuration calls it.
+    fn name(&self) -> EngineName;
+
+    /// From how many tokens on a compaction is due without being asked for.
+    fn starts_at(&self, policy: &Policy) -> Tokens;
+
+    /// Whether a request of this size is to be compacted now.
+    fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due;
+
+    /// Looks at a request that is left as it is, so that a later compaction finds known what stood there already: it costs what
+    /// is new since the last look. Gives the tokens of the request.
+    fn look(&self, policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
+        Meter::of(&policy.model).parts(known, transcript).total()
+    }
+
+    /// One compaction of a transcript as it stands, if it is due.
+    ///
+    /// # Errors
+    /// Edits that cannot be made, which would be a mistake of ours.
+    fn compact(
+        &self,
+        policy: &Policy,
+        wish: &Wish,
+        known: &mut Known,
+        transcript: &Transcript<'_>,
+    ) -> Result<Plan, Refused>;
+
+    /// Plans a compaction: first what was decided before is decided again, word for word; then, if what that leaves is still too
+    /// large, more.
+    ///
+    /// # Errors
+    /// Edits that cannot be made, which would be a mistake of ours.
+    fn plan(
+        &self,
+        policy: &Policy,
+        wish: &Wish,
+        ledger: &Ledger,
+        known: &mut Known,
+        transcript: &Transcript<'_>,
+    ) -> Result<Plan, Refused> {
+        if ledger.is_empty() || !ledger.matches(transcript) {
+            return self.compact(policy, wish, known, transcript);
+        }
+        let replay = Rewrite::new(transcript, ledger.edits(transcript))?;
+        let body = replay.apply(transcript.body);
+        let (view, _) = wire::parse(transcript.dialect, &body)?;
+        let mut outcome = match self.compact(policy, wish, known, &view)? {
+            Plan::Leave(report) => Outcome {
+                rewrite: replay,
+                body: body.clone(),
+                ledger: ledger.clone(),
+                report,
+                originals: Vec::new(),
+            },
+            Plan::Ready(outcome) => {
+                let Some(ledger) = ledger.then(&outcome.ledger, &view, transcript) else {
+                    return self.compact(policy, wish, known, transcript);
+                };
+                let rewrite = Rewrite::new(transcript, ledger.edits(transcript))?;
+                let body = rewrite.apply(transcript.body);
+                Outcome { rewrite, body, ledger, ..outcome }
+            }
+        };
+        // What came in is the original, whatever was looked at.
+        let report = &mut outcome.report;
+        report.changed = true;
+        report.tokens.before = Meter::of(&policy.model).parts(known, transcript).total();
+        report.messages.before = transcript.message_count();
+        report.bytes.before = transcript.body.len();
+        report.bytes.after = outcome.body.len();
+        report.ratio =
+            1.0 - report.tokens.after.number() as f64 / report.tokens.before.number().max(1) as f64;
+        Ok(Plan::Ready(outcome))
+    }
+}
+
+/// How large a request is, and whether anything is in the way of changing it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// What it holds.
+    pub tokens: Tokens,
+    /// How long its body is.
+    pub bytes: usize,
+    /// Whether it ends in a tool loop whose reasoning is bound to what stands before it.
+    pub in_loop: bool,
+}
+
+/// Whether a compaction is due, with the reason in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Due {
+    /// It is.
+    Now(String),
+    /// It is not.
+    NotYet(String),
+}
+
+impl Load {
+    /// Its tokens, and what they are of the window.
+    pub(super) fn share_of(&self, window: Tokens) -> String {
+        let share = 100.0 * self.tokens.number() as f64 / window.number().max(1) as f64;
+        format!("{} tokens ({share:.0} % of the window)", self.tokens)
+    }
+
+    /// What any engine waits for: an open loop with bound reasoning, unless the request is about to overflow.
+    pub(super) fn waits(&self, policy: &Policy) -> Option<Due> {
+        let reason =
+            "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
+        let overflows = self.tokens > policy.drop_oldest;
+        (self.in_loop && !overflows).then(|| Due::NotYet(reason.to_owned()))
+    }
+}
