@@ -10,7 +10,7 @@
 mod change;
 mod edits;
 mod patch;
-mod shell;
+mod script;
 pub(crate) mod spoken;
 #[cfg(test)]
 mod tests;
@@ -266,7 +266,7 @@ fn files(call: &Call, arguments: &str) -> Files {
     let touching = |touched| Files { touched, ..Files::default() };
     match call.family {
         Some(Family::Run) => {
-            let script = call.command().map(|command| shell::read(&command)).unwrap_or_default();
+            let script = call.command().map(|command| script::read(&command)).unwrap_or_default();
             let (shows, lines) = script.shows.unzip();
             Files {
                 touched: script.files,

@@ -2,6 +2,7 @@
 //! reading of arguments, for digests and for whatever else names a call.
 
 use crate::clip::on_one_line;
+use crate::shell::{self, Command};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -251,10 +252,8 @@ pub(crate) fn looks_up(tool: &str) -> bool {
 
 /// Whether a command changes the surroundings of the work: what is installed, committed, started.
 pub(crate) fn changes_surroundings(command: &str) -> bool {
-    let begins = |command: &str, known: &str| {
-        command.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-    };
-    command.split("; ").any(|command| TABLES.changing.commands.iter().any(|known| begins(command, known)))
+    let is_known = |part: &Command| TABLES.changing.commands.iter().any(|known| part.begins(command, known));
+    shell::commands(command).iter().any(is_known)
 }
 
 /// Whether a command, given its first operand, changes nothing and tries nothing.

@@ -116,7 +116,7 @@ mod tests {
             let lines = |side: &Side| side.telling.iter().map(|(_, line)| line.clone()).collect::<Vec<_>>();
             format!("{} {how} -{:?} +{:?}", change.path, lines(&change.out), lines(&change.into))
         };
-        let by_script = call.command().map(|command| crate::action::shell::read(&command).changes);
+        let by_script = call.command().map(|command| crate::action::script::read(&command).changes);
         changes(&call, arguments, by_script.unwrap_or_default()).into_iter().map(of).collect()
     }
 
