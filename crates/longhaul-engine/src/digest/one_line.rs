@@ -11,7 +11,8 @@ use crate::clip::on_one_line;
 use crate::facts::FactKind;
 use crate::lines::clip;
 use crate::texts::is_cut;
-use crate::tools::{Call, Family};
+use crate::tools::{Call, Family, named};
+use serde_json::Value;
 use std::cell::OnceCell;
 use std::fmt::Write as _;
 
@@ -190,7 +191,7 @@ fn searched(call: &Call, page: &Page<'_>, results: &Results) -> String {
 
 fn items(call: &Call) -> String {
     let names = ["todos", "plan", "items", "tasks"];
-    let items = names.iter().find_map(|name| call.arguments.get(*name)?.as_array().map(Vec::len));
+    let items = named(&call.arguments, &names).find_map(Value::as_array).map(Vec::len);
     items.map_or_else(|| "list".to_owned(), |items| counted(items, "item"))
 }
 

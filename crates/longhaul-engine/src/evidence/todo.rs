@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::lines::{Breaks, Lines, clip};
 
 use super::TaskState;
+use crate::tools::named;
 
 /// A list with more items than this is a document.
 const MOST: usize = 100;
@@ -34,16 +35,10 @@ fn collect(value: &Value, found: &mut Vec<Item>) {
         Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
         Value::String(text) => found.extend(checklist(text)),
         Value::Object(map) => {
-            let text = TEXTS.iter().find_map(|key| map.get(*key)).and_then(Value::as_str);
-            let status = ["status", "state"]
-                .iter()
-                .find_map(|key| map.get(*key))
-                .and_then(Value::as_str)
-                .and_then(kind);
-            let ticked = ["done", "completed", "checked"]
-                .iter()
-                .find_map(|key| map.get(*key))
-                .and_then(Value::as_bool);
+            let text = named(map, &TEXTS).next().and_then(Value::as_str);
+            let status = named(map, &["status", "state"]).next().and_then(Value::as_str).and_then(kind);
+            let ticks = ["done", "completed", "checked"];
+            let ticked = named(map, &ticks).next().and_then(Value::as_bool);
             let kind = status.or(ticked.map(|done| if done { TaskState::Done } else { TaskState::Open }));
             match (text, kind) {
                 (Some(text), Some(kind)) => {

@@ -9,6 +9,7 @@ use super::data;
 use crate::action::{Action, Outcome, Verb};
 use crate::digest::WRAPPERS;
 use crate::facts::{FactKind, Facts};
+use crate::tools::named;
 use crate::transcript::{BlockKind, Exchange};
 
 /// Lines that are quoted, and how much of each is kept; less of it is shown.
@@ -100,7 +101,7 @@ fn unwrapped(text: &str) -> Unwrapped<'_> {
     };
     match value {
         Ok(Value::Object(map)) => {
-            let words = NAMES.iter().filter_map(|name| map.get(*name)?.as_str()).collect::<Vec<_>>();
+            let words = named(&map, &NAMES).filter_map(Value::as_str).collect::<Vec<_>>();
             match words.iter().find(|words| !words.trim().is_empty()).or(words.first()) {
                 Some(words) => Unwrapped::Words(Cow::Owned((*words).to_owned()), true),
                 None => Unwrapped::Data(Value::Object(map)),
