@@ -7,9 +7,8 @@ use super::outcome::{Ended, Outcome};
 use super::page::Page;
 use super::rows;
 use super::{Digest, Source};
-use crate::clip::on_one_line;
+use crate::clip::{on_one_line, signed};
 use crate::facts::FactKind;
-use crate::lines::clip;
 use crate::texts::is_cut;
 use crate::tools::{Call, Family, named};
 use serde_json::Value;
@@ -83,13 +82,8 @@ fn written(source: &Source<'_>, page: &Page<'_>, kind: &dyn Fn() -> Kind) -> (St
         let verdicts = errors().filter(|error| !error.is_specific());
         for error in specific.chain(verdicts).take(ERROR_LINES) {
             quoted += 1;
-            let text = error.text.trim();
-            let shown = clip(text, ERROR_WIDTH);
             line.push('\n');
-            line.push_str(shown);
-            if shown.len() < text.len() {
-                line.push('…');
-            }
+            line.push_str(&signed(error.text.trim(), ERROR_WIDTH));
         }
     }
     if line.len() > source.text.len() && !source.text.is_empty() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::action::{self, Action, Change, Outcome, Side, Touched, Verb};
+use crate::clip::start_within;
 use crate::shell::{self, Command};
 use crate::tools::Call;
 use crate::transcript::{BlockKind, Exchange};
@@ -70,8 +71,8 @@ impl Did {
             } else {
                 Vec::new()
             },
-            same: same[..same.floor_char_boundary(COMMAND)].to_owned(),
-            asked: asked[..asked.floor_char_boundary(COMMAND)].to_owned(),
+            same: start_within(&same, COMMAND).to_owned(),
+            asked: start_within(asked, COMMAND).to_owned(),
             changes,
             action: Arc::new(action),
         }

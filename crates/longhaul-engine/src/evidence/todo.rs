@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::lines::{Breaks, Lines, clip};
+use crate::clip;
+use crate::lines::{Breaks, Lines};
 
 use super::TaskState;
 use crate::tools::named;
@@ -42,7 +43,7 @@ fn collect(value: &Value, found: &mut Vec<Item>) {
             let kind = status.or(ticked.map(|done| if done { TaskState::Done } else { TaskState::Open }));
             match (text, kind) {
                 (Some(text), Some(kind)) => {
-                    found.push(Item { text: clip(text.trim(), WIDTH).to_owned(), kind });
+                    found.push(Item { text: clip::start(text.trim(), WIDTH).to_owned(), kind });
                 }
                 _ => map.values().for_each(|value| collect(value, found)),
             }
@@ -80,7 +81,7 @@ pub(super) fn checklist(text: &str) -> Vec<Item> {
         ]
         .into_iter()
         .find_map(|(mark, kind)| Some((kind, line.strip_prefix(mark)?.trim())))?;
-        (!rest.is_empty()).then(|| Item { text: clip(rest, WIDTH).to_owned(), kind })
+        (!rest.is_empty()).then(|| Item { text: clip::start(rest, WIDTH).to_owned(), kind })
     };
     Lines::new(text, Breaks::Newline).filter_map(|line| item(line.text)).take(MOST).collect()
 }

@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::data;
 use crate::action::{Action, Outcome, Verb};
+use crate::clip;
 use crate::digest::WRAPPERS;
 use crate::facts::{FactKind, Facts};
 use crate::tools::named;
@@ -67,7 +68,7 @@ impl Verdict {
             }
             // What only looked at something says nothing by its last line.
             if lines.is_empty() && (failed || !action.looks) {
-                let ending = &text[text.ceil_char_boundary(text.len().saturating_sub(ENDING))..];
+                let ending = clip::end_within(&text, ENDING);
                 printed(ending, action, is_all && ending.len() == text.len(), &mut lines);
             }
         }
@@ -120,8 +121,7 @@ fn bare(line: &str) -> &str {
 }
 
 fn push(line: &str, lines: &mut Vec<String>) {
-    let line = bare(line);
-    let line = &line[..line.floor_char_boundary(WIDTH)];
+    let line = clip::start_within(bare(line), WIDTH);
     if !line.is_empty() && lines.len() < MOST && !lines.iter().any(|other| other == line) {
         lines.push(line.to_owned());
     }

@@ -2,7 +2,8 @@
 
 use super::failing::failing;
 use super::{Fact, FactKind, Facts};
-use crate::lines::{Breaks, Line, Lines, clip};
+use crate::clip;
+use crate::lines::{Breaks, Line, Lines};
 use crate::shape::Document;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use std::borrow::Cow;
@@ -221,7 +222,7 @@ impl<'a> Distinct<'a> {
     }
 
     fn add(&mut self, at: usize, text: &'a str) {
-        let key = (self.key)(clip(text, 80).as_bytes());
+        let key = (self.key)(clip::start(text, 80).as_bytes());
         if let Some(index) = self.by_key.get(&key) {
             self.found[*index].times += 1;
         } else if self.found.len() < MOST_DISTINCT {

@@ -3,8 +3,9 @@
 use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
 use super::Tally;
+use crate::clip;
 use crate::facts::key_without_digits;
-use crate::lines::{Line, clip};
+use crate::lines::Line;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -30,7 +31,7 @@ const MOST_MESSAGES: usize = 4096;
 
 /// The level of a line, which stands near its beginning, in capitals or between marks.
 fn level(line: &str) -> Option<&'static str> {
-    let head = clip(line, 100);
+    let head = clip::start(line, 100);
     let bytes = head.as_bytes();
     let mut start = 0;
     while start < bytes.len() {
