@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::data;
 use crate::action::{Action, Outcome, Verb};
 use crate::clip;
 use crate::digest::WRAPPERS;
 use crate::facts::{FactKind, Facts};
+use crate::known::ContentKey;
 use crate::tools::named;
 use crate::transcript::{BlockKind, Exchange};
 
@@ -24,14 +24,14 @@ const ENDING: usize = 3_000;
 const SEARCHED: usize = 400_000;
 
 /// What decided how an exchange ended.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Verdict {
     /// The lines as they stand in its results, or the fields of the object that it gave back.
     pub(crate) lines: Vec<String>,
     /// Whether they are fields.
     pub(crate) is_data: bool,
     /// What tells all that came back from anything else.
-    pub(crate) whole: u64,
+    pub(crate) whole: ContentKey,
 }
 
 impl Verdict {
@@ -43,10 +43,7 @@ impl Verdict {
         is_refused: bool,
     ) -> Self {
         let mut lines = Vec::new();
-        let whole = exchange
-            .results
-            .iter()
-            .fold(0, |mark, block| mark ^ xxh3_64_with_seed(block.raw().as_bytes(), mark));
+        let whole = ContentKey::of_parts(exchange.results.iter().map(|block| block.raw().as_bytes()));
         let failed = action.outcome == Outcome::Failed || is_refused;
         for block in exchange.results.iter().filter(|block| block.kind == BlockKind::Text) {
             let size = block.text.map_or(0, |text| text.at.len());

@@ -5,9 +5,9 @@ use super::super::page::{Page, Sample};
 use super::Tally;
 use crate::clip;
 use crate::facts::key_without_digits;
+use crate::known::ByContent;
 use crate::lines::Line;
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 /// Levels in all their spellings.
 const LEVELS: [(&str, &str); 14] = [
@@ -126,7 +126,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
 /// Lines that are the same up to their digits, counted.
 #[derive(Default)]
 struct Messages<'a> {
-    by_key: HashMap<u64, (Line<'a>, usize)>,
+    by_key: ByContent<(Line<'a>, usize)>,
 }
 
 impl<'a> Messages<'a> {
