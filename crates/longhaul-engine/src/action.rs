@@ -10,19 +10,19 @@
 mod change;
 mod edits;
 mod patch;
-mod shell;
+mod script;
 pub(crate) mod spoken;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::clip::on_one_line;
 use crate::digest::{self, Ended};
+use crate::known::ContentKey;
 use crate::texts::is_cut;
 use crate::tools::{Call, Family};
 use crate::transcript::{Block, BlockKind, Exchange, Transcript, UnitKind};
@@ -42,7 +42,7 @@ pub struct Action {
     /// inside the reply.
     pub target: Option<String>,
     /// What tells the call from others: the same for the same thing asked, white space apart.
-    pub(crate) key: Option<u64>,
+    pub(crate) key: Option<ContentKey>,
     /// The files that the call names, in its order; whether it got through is said by the outcome.
     pub files: Vec<Touch>,
     /// The one file whose text the result is, where it is nothing else.
@@ -205,10 +205,8 @@ impl Action {
     }
 }
 
-fn key(asked: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    asked.split_whitespace().for_each(|word| word.hash(&mut hasher));
-    hasher.finish()
+fn key(asked: &str) -> ContentKey {
+    ContentKey::of_parts(asked.split_whitespace().map(str::as_bytes))
 }
 
 fn verb(call: &Call) -> Verb {
@@ -266,7 +264,7 @@ fn files(call: &Call, arguments: &str) -> Files {
     let touching = |touched| Files { touched, ..Files::default() };
     match call.family {
         Some(Family::Run) => {
-            let script = call.command().map(|command| shell::read(&command)).unwrap_or_default();
+            let script = call.command().map(|command| script::read(&command)).unwrap_or_default();
             let (shows, lines) = script.shows.unzip();
             Files {
                 touched: script.files,

@@ -35,10 +35,37 @@ pub fn clip(text: &str, most: usize) -> Cow<'_, str> {
 #[must_use]
 pub fn on_one_line(text: &str, most: usize) -> String {
     let line = text.split_whitespace().take(most).collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(most) {
-        Some((end, _)) => format!("{}{MORE}", line[..end].trim_end()),
-        None => line,
+    match start(&line, most) {
+        whole if whole.len() == line.len() => line,
+        start => format!("{}{MORE}", start.trim_end()),
     }
+}
+
+/// The first characters of a text, `most` of them, with a sign where there are more.
+#[must_use]
+pub fn signed(text: &str, most: usize) -> Cow<'_, str> {
+    match start(text, most) {
+        whole if whole.len() == text.len() => Cow::Borrowed(text),
+        start => Cow::Owned(format!("{start}{MORE}")),
+    }
+}
+
+/// The first characters of a text, `most` of them.
+#[must_use]
+pub fn start(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
+}
+
+/// The first characters of a text that take no more than so many bytes, in time that does not depend on them.
+#[must_use]
+pub fn start_within(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+/// The last characters of a text that take no more than so many bytes.
+#[must_use]
+pub fn end_within(text: &str, bytes: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
 }
 
 #[cfg(test)]
@@ -55,5 +82,13 @@ mod tests {
         assert_eq!(clip(&long, 5), "abcde…");
         assert_eq!(on_one_line("a  b\n c", 10), "a b c");
         assert_eq!(on_one_line("über alles", 4), "über…");
+        assert_eq!((signed("żółw", 2), signed("żółw", 4)), ("żó…".into(), "żółw".into()));
+    }
+
+    #[test]
+    fn a_cut_never_goes_through_a_character() {
+        assert_eq!((start("żółw", 2), start("żółw", 9)), ("żó", "żółw"));
+        assert_eq!((start_within("żółw", 3), start_within("żółw", 9)), ("ż", "żółw"));
+        assert_eq!((end_within("żółw", 2), end_within("żółw", 9)), ("w", "żółw"));
     }
 }

@@ -40,6 +40,9 @@ impl ContentKey {
     }
 }
 
+/// What is kept by content, found by the key as it is.
+pub(crate) type ByContent<V> = HashMap<ContentKey, V, BuildHasherDefault<AsIs>>;
+
 /// Texts in which the standard rules find no secret. Redactors share it, on whichever thread they are.
 ///
 /// Whoever could make a text without a secret that has the key of one with a secret would have to know the secret.

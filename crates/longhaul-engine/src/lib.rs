@@ -48,6 +48,7 @@ pub mod redact;
 pub mod rewrite;
 pub mod seat;
 pub mod shape;
+mod shell;
 pub mod texts;
 pub mod tokens;
 mod tools;

@@ -86,12 +86,6 @@ fn escaped_break(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// The longest prefix of at most `most` characters.
-#[must_use]
-pub fn clip(text: &str, most: usize) -> &str {
-    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,11 +99,5 @@ mod tests {
         assert_eq!(texts("a\r\nb\n\nc\n", Breaks::Newline), ["a", "b", "", "c"]);
         assert_eq!(texts("", Breaks::Newline), [""; 0]);
         assert_eq!(texts(r"a\nb\\nc\n", Breaks::Escaped), ["a", r"b\\nc"]);
-    }
-
-    #[test]
-    fn a_clip_never_cuts_a_character() {
-        assert_eq!(clip("żółw", 2), "żó");
-        assert_eq!(clip("żółw", 9), "żółw");
     }
 }

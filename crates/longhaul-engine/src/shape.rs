@@ -1,10 +1,10 @@
 //! The shape of a JSON document: which keys, how many items, which values, merged over all records of a list.
 //!
 //! Reading never fails. A document that is cut off in the middle gives the shape of what is there and says so, because tool
-//! outputs are often cut by the agent that ran the tool.
+//! outputs are often cut by the agent that ran the tool; that, and line breaks inside of strings, the scanner of bodies refuses.
 
+use crate::json::string_end;
 use crate::lines::{Breaks, Lines};
-use memchr::memchr2;
 
 /// An object with more keys than this is a map from ids to values, and its values are merged like the items of a list.
 const MOST_FIELDS: usize = 48;
@@ -333,20 +333,9 @@ impl<'a> Reader<'a> {
     fn string(&mut self) -> Result<&'a str, Stop> {
         self.expect(b'"')?;
         let start = self.at;
-        let bytes = self.text.as_bytes();
-        while let Some(found) = memchr2(b'"', b'\\', &bytes[self.at..]) {
-            self.at += found + 1;
-            if bytes[self.at - 1] == b'"' {
-                return Ok(&self.text[start..self.at - 1]);
-            }
-            if self.at >= bytes.len() {
-                break;
-            }
-            // What follows a backslash may be a character of several bytes in text that is not JSON.
-            self.at += self.text[self.at..].chars().next().map_or(1, char::len_utf8);
-        }
-        self.at = bytes.len();
-        Err(Stop::End)
+        let end = string_end(self.text.as_bytes(), start);
+        self.at = end.map_or(self.text.len(), |end| end + 1);
+        end.map(|end| &self.text[start..end]).ok_or(Stop::End)
     }
 
     /// A number, `true`, `false` or `null`.

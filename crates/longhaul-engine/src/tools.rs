@@ -2,6 +2,7 @@
 //! reading of arguments, for digests and for whatever else names a call.
 
 use crate::clip::on_one_line;
+use crate::shell::{self, Command};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -79,7 +80,7 @@ impl Call {
 
     /// The first of these arguments that is there, as text.
     pub(crate) fn argument(&self, names: &[&str]) -> Option<String> {
-        names.iter().find_map(|name| self.arguments.get(*name)).and_then(as_text)
+        named(&self.arguments, names).next().and_then(as_text)
     }
 
     /// The command line, if something was run.
@@ -94,7 +95,7 @@ impl Call {
 
     /// Every file or folder it is about, each on its own.
     pub(crate) fn paths(&self) -> Vec<String> {
-        match PATHS.iter().find_map(|name| self.arguments.get(*name)) {
+        match named(&self.arguments, &PATHS).next() {
             Some(Value::Array(items)) => items.iter().filter_map(as_text).collect(),
             Some(one) => as_text(one).into_iter().collect(),
             None => Vec::new(),
@@ -160,7 +161,7 @@ impl Call {
             _ => None,
         };
         let number = |names: &[&str]| {
-            let found = |map: &Map<String, Value>| names.iter().find_map(|name| map.get(*name)?.as_i64());
+            let found = |map: &Map<String, Value>| named(map, names).find_map(Value::as_i64);
             found(&self.arguments).or_else(|| found(within?))
         };
         let line = |number: i64| usize::try_from(number).ok().filter(|line| *line > 0);
@@ -180,6 +181,11 @@ impl Call {
             (_, to) => Some((from, to.unwrap_or(TO_THE_END))),
         }
     }
+}
+
+/// The values that stand under these names, in the order of the names.
+pub(crate) fn named<'v>(fields: &'v Map<String, Value>, names: &[&str]) -> impl Iterator<Item = &'v Value> {
+    names.iter().filter_map(|name| fields.get(*name))
 }
 
 /// How agents call the argument that holds a path.
@@ -233,10 +239,10 @@ fn as_text(value: &Value) -> Option<String> {
                 texts => Some(texts.join(" ")),
             }
         }
-        Value::Object(map) => ["path", "file_path", "command", "content", "text", "query"]
-            .iter()
-            .find_map(|name| map.get(*name))
-            .and_then(as_text),
+        Value::Object(map) => {
+            let names = ["path", "file_path", "command", "content", "text", "query"];
+            named(map, &names).next().and_then(as_text)
+        }
         Value::Null => None,
     }
 }
@@ -251,10 +257,8 @@ pub(crate) fn looks_up(tool: &str) -> bool {
 
 /// Whether a command changes the surroundings of the work: what is installed, committed, started.
 pub(crate) fn changes_surroundings(command: &str) -> bool {
-    let begins = |command: &str, known: &str| {
-        command.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-    };
-    command.split("; ").any(|command| TABLES.changing.commands.iter().any(|known| begins(command, known)))
+    let is_known = |part: &Command| TABLES.changing.commands.iter().any(|known| part.begins(command, known));
+    shell::commands(command).iter().any(is_known)
 }
 
 /// Whether a command, given its first operand, changes nothing and tries nothing.

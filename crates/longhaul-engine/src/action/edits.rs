@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::change::{Change, by_program};
 use super::{Touched, patch};
-use crate::tools::{Call, Family};
+use crate::tools::{Call, Family, named};
 
 /// How agents call the two sides of an edit, a whole text, a patch, and a list of edits.
 const OLD: [&str; 8] = ["old_string", "old_str", "oldText", "old_text", "old", "search", "find", "original"];
@@ -44,7 +44,7 @@ fn every_change(call: &Call, arguments: &str, by_script: Vec<Change>) -> Vec<Cha
         Some(Family::Edit) => {
             let mut changes = edits(&path(), &call.arguments);
             if changes.is_empty() {
-                let text = PATCH.iter().find_map(|name| call.arguments.get(*name)?.as_str());
+                let text = named(&call.arguments, &PATCH).find_map(Value::as_str);
                 let text = text.unwrap_or(arguments);
                 changes = blocks(&path(), text);
                 changes.extend(patch::changes(text));
@@ -58,7 +58,7 @@ fn every_change(call: &Call, arguments: &str, by_script: Vec<Change>) -> Vec<Cha
 
 /// The edits that an object names by its fields, or by a list of such objects.
 fn edits(path: &str, arguments: &Map<String, Value>) -> Vec<Change> {
-    let text = |names: &[&str]| names.iter().find_map(|name| arguments.get(*name)?.as_str());
+    let text = |names: &[&str]| named(arguments, names).find_map(Value::as_str);
     if let Some(Value::Object(by_path)) = arguments.get("changes") {
         return by_path.iter().filter_map(|(path, change)| of_path(path, change.as_object()?)).collect();
     }
@@ -66,17 +66,16 @@ fn edits(path: &str, arguments: &Map<String, Value>) -> Vec<Change> {
         let old: Vec<&str> = text(&OLD).unwrap_or_default().lines().collect();
         return vec![Change::edited(path.to_owned(), &old, &new.lines().collect::<Vec<_>>())];
     }
-    let list = LISTS.iter().find_map(|name| arguments.get(*name)?.as_array());
+    let list = named(arguments, &LISTS).find_map(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_object).flat_map(|edit| edits(path, edit)).collect()
 }
 
 /// A change that an object names by its path: `{"update": {"unified_diff": "…"}}`.
 fn of_path(path: &str, change: &Map<String, Value>) -> Option<Change> {
     let (kind, what) = change.iter().next()?;
-    let text = ["unified_diff", "content", "diff"]
-        .iter()
-        .find_map(|name| what.get(*name)?.as_str())
-        .unwrap_or_default();
+    let texts = ["unified_diff", "content", "diff"];
+    let text = what.as_object().and_then(|what| named(what, &texts).find_map(Value::as_str));
+    let text = text.unwrap_or_default();
     Some(match kind.as_str() {
         "add" => Change::created(path.to_owned(), text),
         "delete" => Change::whole(path.to_owned(), Touched::Deleted),
@@ -116,7 +115,7 @@ mod tests {
             let lines = |side: &Side| side.telling.iter().map(|(_, line)| line.clone()).collect::<Vec<_>>();
             format!("{} {how} -{:?} +{:?}", change.path, lines(&change.out), lines(&change.into))
         };
-        let by_script = call.command().map(|command| crate::action::shell::read(&command).changes);
+        let by_script = call.command().map(|command| crate::action::script::read(&command).changes);
         changes(&call, arguments, by_script.unwrap_or_default()).into_iter().map(of).collect()
     }
 

@@ -30,12 +30,12 @@ fn in_tags(reply: &str) -> Option<(usize, Map<String, Value>)> {
         return Some((start, arguments.cloned().unwrap_or(call)));
     }
     let mut arguments = Map::new();
-    leaves(inside, &mut arguments);
+    innermost(inside, &mut arguments);
     Some((start, if arguments.is_empty() { one("command", inside) } else { arguments }))
 }
 
 /// The innermost tags of a text, by name. The first of a name counts; what is nested is opened, not nested deeper than sense.
-fn leaves(text: &str, found: &mut Map<String, Value>) {
+fn innermost(text: &str, found: &mut Map<String, Value>) {
     let mut rest = text;
     while let Some(at) = rest.find('<') {
         let after = &rest[at + 1..];
@@ -49,7 +49,7 @@ fn leaves(text: &str, found: &mut Map<String, Value>) {
         let nested = inside.trim_start();
         let before = found.len();
         if nested.starts_with('<') {
-            leaves(nested, found);
+            innermost(nested, found);
         }
         if found.len() == before && !found.contains_key(name) {
             found.insert(name.to_owned(), Value::from(inside.trim_matches('\n')));

@@ -4,7 +4,7 @@ use crate::wire;
 use serde_json::json;
 
 fn script(command: &str) -> Vec<String> {
-    let script = shell::read(command);
+    let script = script::read(command);
     let touches = script.files.iter().map(|touch| format!("{:?} {}", touch.how, touch.path));
     let shows = script.shows.iter().map(|(path, lines)| match lines {
         Some((from, usize::MAX)) => format!("shows {path} {from}-"),

@@ -8,8 +8,12 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
+use crate::clip::signed;
 use crate::json::unescape;
 use crate::wire::{Part, Piece, Reading};
+
+/// How much of what changes is shown.
+const WIDTH: usize = 60;
 
 /// How often a text changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +85,7 @@ fn in_piece(body: &str, piece: &Piece, at: usize) -> Vec<Volatile> {
         piece: at,
         line: text[..hit.start].matches('\n').count() + 1,
         remedy: remedy(&text[hit.end..]),
-        text: shortened(&text[hit]),
+        text: signed(&text[hit], WIDTH).into_owned(),
     };
     found.into_iter().map(volatile).collect()
 }
@@ -91,14 +95,6 @@ fn remedy(after: &str) -> Remedy {
     const AS_GOOD_AS_NONE: usize = 200;
     let rest = after.split_once('\n').map_or("", |(_, rest)| rest);
     if rest.trim().len() <= AS_GOOD_AS_NONE { Remedy::SplitOff } else { Remedy::MoveToEnd }
-}
-
-fn shortened(text: &str) -> String {
-    const MOST: usize = 60;
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 struct Row {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::clip::start_within;
 use crate::evidence::begins_item;
 use crate::redact::Redacted;
 
@@ -93,9 +94,9 @@ impl<'t> Excerpts<'t> {
 
 /// The first words of a text.
 fn opening(text: &Redacted, most: usize) -> Redacted {
-    let end = text.as_str().floor_char_boundary(most);
-    let words = text.as_str()[..end].rfind(char::is_whitespace).filter(|words| *words > most / 2);
-    let range = 0..words.unwrap_or(end);
+    let start = start_within(text.as_str(), most);
+    let words = start.rfind(char::is_whitespace).filter(|words| *words > most / 2);
+    let range = 0..words.unwrap_or(start.len());
     text.parts(std::slice::from_ref(&range), GAP, GAP).trimmed()
 }
 

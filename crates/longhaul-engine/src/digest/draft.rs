@@ -4,8 +4,9 @@
 //! stand in square brackets; every other line is a line of the source, or its beginning with `…` behind it.
 
 use super::page::{Page, is_wrapper, unnumbered};
+use crate::clip;
 use crate::facts::{Fact, FactKind};
-use crate::lines::{Line, clip};
+use crate::lines::Line;
 use crate::tokens::{Tokens, estimate, grouped};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -216,7 +217,7 @@ impl<'a> Draft<'a> {
             }
         }
         for (index, quote) in self.quotes.iter().enumerate() {
-            let cost = size(clip(quote.text, width)) + 3;
+            let cost = size(clip::start(quote.text, width)) + 3;
             candidates.push((quote.value / (cost as f64 + OVERHEAD), cost, Candidate::Quote(index)));
         }
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -333,11 +334,7 @@ impl Note<'_> {
 
 impl Quote<'_> {
     fn write(&self, width: usize, out: &mut String) {
-        let shown = clip(self.text, width);
-        out.push_str(shown);
-        if shown.len() < self.text.len() {
-            out.push('…');
-        }
+        out.push_str(&clip::signed(self.text, width));
         if self.times > 1 {
             let _ = write!(out, " [×{}]", number(self.times));
         }

@@ -24,7 +24,7 @@ mod rows;
 mod test_counts;
 mod usual;
 
-use crate::lines::clip;
+use crate::clip;
 use crate::tokens::{Tokens, estimate};
 use crate::tools::Call;
 use std::fmt::Write as _;
@@ -80,7 +80,7 @@ pub struct Digest {
 #[must_use]
 pub fn default_budget(text: &str) -> Tokens {
     // The beginning of a large text is enough to tell how dense it is.
-    let start = clip(text, 100_000);
+    let start = clip::start(text, 100_000);
     let tokens = estimate(start).0 * text.len() as u64 / start.len().max(1) as u64;
     Tokens(tokens / 20).max(Tokens(220))
 }

@@ -7,11 +7,11 @@ use super::outcome::{Ended, Outcome};
 use super::page::Page;
 use super::rows;
 use super::{Digest, Source};
-use crate::clip::on_one_line;
+use crate::clip::{on_one_line, signed};
 use crate::facts::FactKind;
-use crate::lines::clip;
 use crate::texts::is_cut;
-use crate::tools::{Call, Family};
+use crate::tools::{Call, Family, named};
+use serde_json::Value;
 use std::cell::OnceCell;
 use std::fmt::Write as _;
 
@@ -82,13 +82,8 @@ fn written(source: &Source<'_>, page: &Page<'_>, kind: &dyn Fn() -> Kind) -> (St
         let verdicts = errors().filter(|error| !error.is_specific());
         for error in specific.chain(verdicts).take(ERROR_LINES) {
             quoted += 1;
-            let text = error.text.trim();
-            let shown = clip(text, ERROR_WIDTH);
             line.push('\n');
-            line.push_str(shown);
-            if shown.len() < text.len() {
-                line.push('…');
-            }
+            line.push_str(&signed(error.text.trim(), ERROR_WIDTH));
         }
     }
     if line.len() > source.text.len() && !source.text.is_empty() {
@@ -190,7 +185,7 @@ fn searched(call: &Call, page: &Page<'_>, results: &Results) -> String {
 
 fn items(call: &Call) -> String {
     let names = ["todos", "plan", "items", "tasks"];
-    let items = names.iter().find_map(|name| call.arguments.get(*name)?.as_array().map(Vec::len));
+    let items = named(&call.arguments, &names).find_map(Value::as_array).map(Vec::len);
     items.map_or_else(|| "list".to_owned(), |items| counted(items, "item"))
 }
 

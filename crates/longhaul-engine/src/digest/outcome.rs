@@ -4,8 +4,8 @@ use super::kind::{Kind, Origin};
 use super::page::Page;
 use super::rows::row;
 use super::test_counts::TestCounts;
+use crate::clip;
 use crate::facts::FactKind;
-use crate::lines::clip;
 use crate::tools::{Call, Family};
 use memchr::memmem;
 
@@ -146,7 +146,7 @@ fn shows_success(page: &Page<'_>) -> bool {
     ];
     match page.call.family {
         Some(Family::Write | Family::Edit) => {
-            let opening = clip(page.source, 400).to_ascii_lowercase();
+            let opening = clip::start(page.source, 400).to_ascii_lowercase();
             SAID.iter().any(|words| opening.contains(words))
         }
         family => Origin::of_family(family) == Some(Origin::Read) && !page.source.trim_start().is_empty(),

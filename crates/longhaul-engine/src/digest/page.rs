@@ -1,8 +1,9 @@
 //! One tool output as the kinds read it: its text without the envelope, its facts, and a sample of its lines.
 
 use super::focus::Focus;
+use crate::clip;
 use crate::facts::Facts;
-use crate::lines::{Breaks, Line, Lines, clip};
+use crate::lines::{Breaks, Line, Lines};
 use crate::shape::fields_of;
 use crate::tools::Call;
 
@@ -108,7 +109,7 @@ impl<'a> Page<'a> {
 }
 
 fn sampled(line: &str) -> &str {
-    unnumbered(clip(line, SAMPLE_WIDTH))
+    unnumbered(clip::start(line, SAMPLE_WIDTH))
 }
 
 /// The line without the number that `cat -n` and file readers put in front of it.

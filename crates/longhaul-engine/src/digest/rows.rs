@@ -68,12 +68,11 @@ pub(super) fn row(kind: Kind) -> &'static Row {
 /// The kind of an output: by its content, else by what its tool usually gives.
 pub(super) fn detect(page: &Page<'_>) -> Kind {
     let sample = page.sample();
-    let usual = usual_kind(page.call);
     // Code, prose and plain output are told apart by shares of lines; there the tool knows better.
     let sure = KINDS.iter().filter(|row| !matches!(row.kind, Kind::Source | Kind::Prose | Kind::Output));
     let shown = sure.into_iter().find(|row| (row.shows)(page, &sample)).map(|row| row.kind);
     shown
-        .or(usual)
+        .or_else(|| usual_kind(page.call))
         .or_else(|| KINDS.iter().find(|row| (row.shows)(page, &sample)).map(|row| row.kind))
         .unwrap_or(Kind::Output)
 }

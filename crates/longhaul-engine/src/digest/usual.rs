@@ -1,6 +1,7 @@
 //! What a call usually gives, by its tool and its command: the second source of a kind, after the content.
 
 use super::kind::Kind;
+use crate::shell;
 use crate::tools::{Call, Family};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -23,15 +24,12 @@ pub(super) fn usual_kind(call: &Call) -> Option<Kind> {
 
 /// What the last command of a line prints: `cd a && grep x b | head` is a search.
 fn kind_of_command(command: &str) -> Option<Kind> {
-    let last = command.rsplit(['\n', ';']).map(str::trim).find(|part| !part.is_empty())?;
-    let last = last.rsplit("&&").next().unwrap_or(last);
-    let first = last.split('|').next().unwrap_or(last).trim();
-    let begins = |start: &String| {
-        first.strip_prefix(start.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-    };
+    let commands = shell::commands(command);
+    let first = commands.split_inclusive(|part| !part.piped).next_back()?.first()?;
+    let begins = |start: &String| first.begins(command, start);
     let kind = COMMANDS.iter().find(|(_, starts)| starts.iter().any(begins)).map(|(kind, _)| *kind)?;
     match kind {
-        Kind::Source => Some(first.split_whitespace().next_back().map_or(Kind::Source, kind_of_path)),
+        Kind::Source => Some(first.words.last().map_or(Kind::Source, |word| kind_of_path(&word.text))),
         kind => Some(kind),
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::words::TABLE;
+use crate::clip::start_within;
 
 /// More of a field than this is not kept; less of it is shown.
 const WIDTH: usize = 2_000;
@@ -12,7 +13,7 @@ const MOST: usize = 24;
 /// The fields of an object, one text each, those first whose names say how something stands; without what repeats an argument.
 /// A list is one field.
 pub(super) fn fields(value: &Value, arguments: &Map<String, Value>) -> Vec<String> {
-    let clipped = |text: String| text[..text.floor_char_boundary(WIDTH)].to_owned();
+    let clipped = |text: String| start_within(&text, WIDTH).to_owned();
     let Value::Object(object) = value else { return vec![clipped(plain(value))] };
     let is_asked =
         |value: &Value| !matches!(value, Value::Bool(_)) && arguments.values().any(|asked| asked == value);

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use crate::action::{self, Action, Change, Outcome, Side, Touched, Verb};
+use crate::clip::start_within;
+use crate::shell::{self, Command};
 use crate::tools::Call;
 use crate::transcript::{BlockKind, Exchange};
 
@@ -69,8 +71,8 @@ impl Did {
             } else {
                 Vec::new()
             },
-            same: same[..same.floor_char_boundary(COMMAND)].to_owned(),
-            asked: asked[..asked.floor_char_boundary(COMMAND)].to_owned(),
+            same: start_within(&same, COMMAND).to_owned(),
+            asked: start_within(asked, COMMAND).to_owned(),
             changes,
             action: Arc::new(action),
         }
@@ -144,18 +146,24 @@ fn question(call: &Call) -> String {
 
 /// A command without what does not matter to what it does: comments, the folder it goes to first, what its output is cut to.
 fn same_command(command: &str) -> String {
+    const SILENT: [&str; 2] = ["2>&1", "> /dev/null"];
     let lines = command.lines().filter(|line| !line.trim_start().starts_with('#'));
     let uncommented = lines.collect::<Vec<_>>().join("\n");
-    let mut command = uncommented.trim();
-    while command.starts_with("cd /") || command.starts_with("cd ~") {
-        let behind =
-            ["&&", ";", "\n"].iter().filter_map(|sign| Some((command.find(sign)?, sign.len()))).min();
-        let Some((at, sign)) = behind else { break };
-        command = command[at + sign..].trim_start();
-    }
-    let ends = [" 2>&1", "; tail", "; head", " | tail", " | head", " > /dev/null"];
-    let end = ends.iter().filter_map(|end| command.find(end)).min().unwrap_or(command.len());
-    command[..end].trim_end().to_owned()
+    let command = uncommented.trim();
+    let commands = shell::commands(command);
+    let goes_away = |part: &Command| {
+        part.name() == "cd" && part.operands().next().is_some_and(|to| to.text.starts_with(['/', '~']))
+    };
+    let first = commands.iter().position(|part| !goes_away(part)).unwrap_or_default();
+    let start = commands[..first].last().map_or(0, |part| part.at.end);
+    let silenced = commands
+        .iter()
+        .flat_map(|part| &part.redirected)
+        .copied()
+        .find(|at| SILENT.iter().any(|silent| command[*at..].starts_with(silent)));
+    let cut = commands.windows(2).find(|pair| pair[0].piped && matches!(pair[1].name(), "head" | "tail"));
+    let end = silenced.into_iter().chain(cut.map(|pair| pair[0].at.end)).min().unwrap_or(command.len());
+    command[start..end.max(start)].trim_start_matches(['&', ';', '\n', ' ']).trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod words;
 use std::sync::Arc;
 
 use crate::action::Actions;
+use crate::clip::start_within;
 use crate::known::Known;
 use crate::transcript::{Block, BlockKind, Speaker, Transcript, UnitKind};
 
@@ -188,7 +189,7 @@ pub(crate) fn asks(text: &str) -> bool {
 
 /// Whether a person says that what was answered is not so.
 pub(crate) fn denies(text: &str) -> bool {
-    Cues::of(&text[..text.floor_char_boundary(200)]).has(Cue::Denial)
+    Cues::of(start_within(text, 200)).has(Cue::Denial)
 }
 
 /// How much a piece of a person's text is worth beside its other pieces: rules, wishes and questions before the rest.

@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
-use crate::lines::{Breaks, Lines, clip};
+use crate::clip;
+use crate::lines::{Breaks, Lines};
 
 use super::TaskState;
+use crate::tools::named;
 
 /// A list with more items than this is a document.
 const MOST: usize = 100;
@@ -34,20 +36,14 @@ fn collect(value: &Value, found: &mut Vec<Item>) {
         Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
         Value::String(text) => found.extend(checklist(text)),
         Value::Object(map) => {
-            let text = TEXTS.iter().find_map(|key| map.get(*key)).and_then(Value::as_str);
-            let status = ["status", "state"]
-                .iter()
-                .find_map(|key| map.get(*key))
-                .and_then(Value::as_str)
-                .and_then(kind);
-            let ticked = ["done", "completed", "checked"]
-                .iter()
-                .find_map(|key| map.get(*key))
-                .and_then(Value::as_bool);
+            let text = named(map, &TEXTS).next().and_then(Value::as_str);
+            let status = named(map, &["status", "state"]).next().and_then(Value::as_str).and_then(kind);
+            let ticks = ["done", "completed", "checked"];
+            let ticked = named(map, &ticks).next().and_then(Value::as_bool);
             let kind = status.or(ticked.map(|done| if done { TaskState::Done } else { TaskState::Open }));
             match (text, kind) {
                 (Some(text), Some(kind)) => {
-                    found.push(Item { text: clip(text.trim(), WIDTH).to_owned(), kind });
+                    found.push(Item { text: clip::start(text.trim(), WIDTH).to_owned(), kind });
                 }
                 _ => map.values().for_each(|value| collect(value, found)),
             }
@@ -85,7 +81,7 @@ pub(super) fn checklist(text: &str) -> Vec<Item> {
         ]
         .into_iter()
         .find_map(|(mark, kind)| Some((kind, line.strip_prefix(mark)?.trim())))?;
-        (!rest.is_empty()).then(|| Item { text: clip(rest, WIDTH).to_owned(), kind })
+        (!rest.is_empty()).then(|| Item { text: clip::start(rest, WIDTH).to_owned(), kind })
     };
     Lines::new(text, Breaks::Newline).filter_map(|line| item(line.text)).take(MOST).collect()
 }

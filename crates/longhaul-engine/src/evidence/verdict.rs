@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::data;
 use crate::action::{Action, Outcome, Verb};
+use crate::clip;
 use crate::digest::WRAPPERS;
 use crate::facts::{FactKind, Facts};
+use crate::known::ContentKey;
+use crate::tools::named;
 use crate::transcript::{BlockKind, Exchange};
 
 /// Lines that are quoted, and how much of each is kept; less of it is shown.
@@ -22,14 +24,14 @@ const ENDING: usize = 3_000;
 const SEARCHED: usize = 400_000;
 
 /// What decided how an exchange ended.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Verdict {
     /// The lines as they stand in its results, or the fields of the object that it gave back.
     pub(crate) lines: Vec<String>,
     /// Whether they are fields.
     pub(crate) is_data: bool,
     /// What tells all that came back from anything else.
-    pub(crate) whole: u64,
+    pub(crate) whole: ContentKey,
 }
 
 impl Verdict {
@@ -41,10 +43,7 @@ impl Verdict {
         is_refused: bool,
     ) -> Self {
         let mut lines = Vec::new();
-        let whole = exchange
-            .results
-            .iter()
-            .fold(0, |mark, block| mark ^ xxh3_64_with_seed(block.raw().as_bytes(), mark));
+        let whole = ContentKey::of_parts(exchange.results.iter().map(|block| block.raw().as_bytes()));
         let failed = action.outcome == Outcome::Failed || is_refused;
         for block in exchange.results.iter().filter(|block| block.kind == BlockKind::Text) {
             let size = block.text.map_or(0, |text| text.at.len());
@@ -66,7 +65,7 @@ impl Verdict {
             }
             // What only looked at something says nothing by its last line.
             if lines.is_empty() && (failed || !action.looks) {
-                let ending = &text[text.ceil_char_boundary(text.len().saturating_sub(ENDING))..];
+                let ending = clip::end_within(&text, ENDING);
                 printed(ending, action, is_all && ending.len() == text.len(), &mut lines);
             }
         }
@@ -100,7 +99,7 @@ fn unwrapped(text: &str) -> Unwrapped<'_> {
     };
     match value {
         Ok(Value::Object(map)) => {
-            let words = NAMES.iter().filter_map(|name| map.get(*name)?.as_str()).collect::<Vec<_>>();
+            let words = named(&map, &NAMES).filter_map(Value::as_str).collect::<Vec<_>>();
             match words.iter().find(|words| !words.trim().is_empty()).or(words.first()) {
                 Some(words) => Unwrapped::Words(Cow::Owned((*words).to_owned()), true),
                 None => Unwrapped::Data(Value::Object(map)),
@@ -119,8 +118,7 @@ fn bare(line: &str) -> &str {
 }
 
 fn push(line: &str, lines: &mut Vec<String>) {
-    let line = bare(line);
-    let line = &line[..line.floor_char_boundary(WIDTH)];
+    let line = clip::start_within(bare(line), WIDTH);
     if !line.is_empty() && lines.len() < MOST && !lines.iter().any(|other| other == line) {
         lines.push(line.to_owned());
     }

@@ -16,7 +16,8 @@
 mod failing;
 mod scan;
 
-use crate::lines::{Breaks, clip};
+use crate::clip;
+use crate::lines::Breaks;
 use std::borrow::Cow;
 
 pub use scan::Words;
@@ -126,7 +127,7 @@ impl Fact<'_> {
     }
 
     fn is_in(&self, digest: &str, bare: &str) -> bool {
-        let text = clip(self.text.trim(), Self::TELLING);
+        let text = clip::start(self.text.trim(), Self::TELLING);
         match self.kind {
             FactKind::Lines | FactKind::Exit | FactKind::Length => bare.contains(text),
             _ => digest.contains(text) || bare.contains(&text.replace(',', "")),

@@ -2,12 +2,13 @@
 
 use super::failing::failing;
 use super::{Fact, FactKind, Facts};
-use crate::lines::{Breaks, Line, Lines, clip};
+use crate::clip;
+use crate::known::{ByContent, ContentKey};
+use crate::lines::{Breaks, Line, Lines};
 use crate::shape::Document;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hasher};
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 /// Distinct facts of one class beyond this are not kept.
@@ -210,18 +211,18 @@ struct Scan<'a> {
 /// Texts with the same key are one fact.
 struct Distinct<'a> {
     kind: FactKind,
-    key: fn(&[u8]) -> u64,
-    by_key: HashMap<u64, usize>,
+    key: fn(&[u8]) -> ContentKey,
+    by_key: ByContent<usize>,
     found: Vec<Fact<'a>>,
 }
 
 impl<'a> Distinct<'a> {
-    fn new(kind: FactKind, key: fn(&[u8]) -> u64) -> Self {
-        Self { kind, key, by_key: HashMap::new(), found: Vec::new() }
+    fn new(kind: FactKind, key: fn(&[u8]) -> ContentKey) -> Self {
+        Self { kind, key, by_key: ByContent::default(), found: Vec::new() }
     }
 
     fn add(&mut self, at: usize, text: &'a str) {
-        let key = (self.key)(clip(text, 80).as_bytes());
+        let key = (self.key)(clip::start(text, 80).as_bytes());
         if let Some(index) = self.by_key.get(&key) {
             self.found[*index].times += 1;
         } else if self.found.len() < MOST_DISTINCT {
@@ -232,23 +233,30 @@ impl<'a> Distinct<'a> {
 }
 
 /// A key of the whole text: two tests may differ in a digit.
-fn key(text: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(text);
-    hasher.finish()
+fn key(text: &[u8]) -> ContentKey {
+    ContentKey::of(0, text)
 }
 
+/// No more of a text than this makes its key.
+const KEY_WIDTH: usize = 400;
+
 /// A key that is the same for texts that differ in their digits only.
-pub(crate) fn key_without_digits(text: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write_u8(u8::from(text.first().is_some_and(u8::is_ascii_digit)));
-    // Runs are hashed whole: byte by byte would cost more than all the rest of the pass.
+pub(crate) fn key_without_digits(text: &[u8]) -> ContentKey {
+    // Runs are gathered and hashed at once: one by one would cost more than all the rest of the pass.
+    let (mut bare, mut length) = ([0; KEY_WIDTH], 0);
+    let mut push = |part: &[u8]| {
+        let part = &part[..part.len().min(KEY_WIDTH - length)];
+        bare[length..length + part.len()].copy_from_slice(part);
+        length += part.len();
+    };
+    let is_digit = |byte: Option<&u8>| [u8::from(byte.is_some_and(u8::is_ascii_digit))];
+    push(&is_digit(text.first()));
+    push(&is_digit(text.last()));
     for run in text.split(u8::is_ascii_digit).filter(|run| !run.is_empty()) {
-        hasher.write(run);
-        hasher.write_u8(0xff);
+        push(run);
+        push(&[0xff]);
     }
-    hasher.write_u8(u8::from(text.last().is_some_and(u8::is_ascii_digit)));
-    hasher.finish()
+    ContentKey::of(0, &bare[..length])
 }
 
 pub(super) fn scan(text: &str, breaks: Breaks) -> Facts<'_> {

@@ -6,13 +6,15 @@
 
 mod pointer;
 mod scan;
+mod strings;
 mod text;
 
 pub use pointer::pointer;
 pub use scan::NotJson;
 pub(crate) use scan::{Kind, Scanner};
+pub(crate) use strings::{Strings, string_end};
 pub use text::{escape, unescape};
-pub(crate) use text::{unescape_end, unescape_start};
+pub(crate) use text::{escaped_char, unescape_end, unescape_start};
 
 use std::ops::Range;
 

@@ -53,7 +53,7 @@ pub fn unescape(raw: &str) -> Cow<'_, str> {
 
 /// The character of the escape whose text after the backslash begins `after`, and how many bytes of it were used.
 #[inline]
-fn escaped_char(after: &str) -> (char, usize) {
+pub(crate) fn escaped_char(after: &str) -> (char, usize) {
     let plain = match after.as_bytes().first() {
         Some(b'n') => '\n',
         Some(b't') => '\t',

@@ -1,10 +1,9 @@
 //! Old images become a text that says what was there. Those of the newest message that has any stay.
 
-use super::arguments::string_values;
 use super::{BlockAt, Change, Leaves, NewText, Pass, Scope};
 use crate::clip::on_one_line;
 use crate::digest::number;
-use crate::json::unescape;
+use crate::json::{Strings, unescape};
 use crate::tokens::images::size;
 use crate::transcript::{Block, BlockKind, Place, Unit};
 
@@ -51,8 +50,8 @@ pub(super) fn mark(scope: &Scope<'_, '_>, block: &Block<'_>) -> NewText {
         _ => ("block", None),
     };
     // Deep inside a result the span is not known; the data is the longest string.
-    let longest = || string_values(block.raw()).into_iter().max_by_key(|(start, end)| end - start);
-    let deep = || longest().map(|(start, end)| &block.raw()[start..end]).filter(|text| text.len() > 32);
+    let strings = || Strings::of(block.raw()).map(|string| &block.raw()[string.text]);
+    let deep = || strings().max_by_key(|text| text.len()).filter(|text| text.len() > 32);
     let data = data.map(|span| &scope.transcript.body[span.range()]).or_else(deep).unwrap_or_default();
     let mut says = Vec::new();
     let start = data.get(..64).unwrap_or(data);

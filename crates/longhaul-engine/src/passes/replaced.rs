@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::{Change, Leaves, Pass, Scope};
 use crate::action::{Action, Outcome, Verb};
 use crate::digest;
+use crate::known::ContentKey;
 
 pub(super) const PASS: Pass =
     Pass { name: "replaced", why: "the same command got through later", leaves: Leaves::Least, run };
@@ -19,7 +20,7 @@ struct GotThrough {
 }
 
 fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
-    let mut later: HashMap<(&str, u64), GotThrough> = HashMap::new();
+    let mut later: HashMap<(&str, ContentKey), GotThrough> = HashMap::new();
     for (unit, _, action) in scope.actions.all() {
         let Some(key) = command(action) else { continue };
         let got = later.entry(key).or_default();
@@ -44,6 +45,6 @@ fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
 }
 
 /// What tells a command from others.
-fn command(action: &Action) -> Option<(&str, u64)> {
+fn command(action: &Action) -> Option<(&str, ContentKey)> {
     action.key.filter(|_| action.verb == Verb::Run).map(|key| (action.tool.as_str(), key))
 }

@@ -13,6 +13,7 @@ use std::ops::Range;
 use super::mark::Marks;
 use super::rules::Rules;
 use super::{Content, Found, Redacted, scan};
+use crate::json::{Strings, escaped_char};
 
 /// A JSON document without its secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,15 +74,15 @@ pub(super) fn redact(body: &str, rules: &Rules, marks: &mut Marks) -> Result<Jso
     let mut clean = String::with_capacity(body.len());
     let mut copied = 0;
     let (mut found, mut sealed) = (Vec::new(), Vec::new());
-    for leaf in Leaves::of(body) {
-        let name = &body[leaf.name.clone()];
-        let raw = &body[leaf.text.clone()];
+    for string in Strings::of(body) {
+        let name = &body[string.name.clone()];
+        let raw = &body[string.text.clone()];
         if IDS.contains(&name) || OPAQUE.contains(&name) || is_binary(name, raw) {
             continue;
         }
         let read = Unescaped::from(raw);
         for (range, kind) in secrets(name, &read.text, rules) {
-            let at = leaf.text.start + read.raw_at(range.start)..leaf.text.start + read.raw_at(range.end);
+            let at = string.text.start + read.raw_at(range.start)..string.text.start + read.raw_at(range.end);
             let finding = Found { kind: kind.to_owned(), start: at.start, end: at.end };
             if SEALED.contains(&name) {
                 sealed.push(finding);
@@ -139,10 +140,10 @@ impl<'j> From<&'j str> for Unescaped<'j> {
             origins.extend(at..next);
             at = next;
             if at < raw.len() {
-                let (character, length) = unescape(&raw[at..]);
+                let (character, used) = escaped_char(&raw[at + 1..]);
                 text.push(character);
                 origins.extend(std::iter::repeat_n(at, character.len_utf8()));
-                at += length;
+                at += 1 + used;
             }
         }
         origins.push(raw.len());
@@ -153,89 +154,5 @@ impl<'j> From<&'j str> for Unescaped<'j> {
 impl Unescaped<'_> {
     fn raw_at(&self, at: usize) -> usize {
         self.origins.get(at).copied().unwrap_or(at)
-    }
-}
-
-/// The character that an escape stands for and the escape's length. The document was checked: escapes are well-formed,
-/// except that half of a surrogate pair may stand alone.
-fn unescape(rest: &str) -> (char, usize) {
-    let unit = |at: usize| rest.get(at..at + 4).and_then(|hex| u16::from_str_radix(hex, 16).ok());
-    match rest.as_bytes().get(1) {
-        Some(b'n') => ('\n', 2),
-        Some(b't') => ('\t', 2),
-        Some(b'r') => ('\r', 2),
-        Some(b'b') => ('\u{8}', 2),
-        Some(b'f') => ('\u{c}', 2),
-        Some(b'u') => {
-            let first = unit(2).unwrap_or_default();
-            let second = if rest[6.min(rest.len())..].starts_with("\\u") { unit(8) } else { None };
-            let pair = second.and_then(|second| char::decode_utf16([first, second]).next()?.ok());
-            match pair {
-                Some(character) if character.len_utf16() == 2 => (character, 12),
-                _ => (char::from_u32(u32::from(first)).unwrap_or(char::REPLACEMENT_CHARACTER), 6),
-            }
-        }
-        Some(&other) => (char::from(other), 2),
-        None => ('\\', 1),
-    }
-}
-
-/// A string value: the bytes between its quotes, and the name of the field it stands in.
-struct Leaf {
-    name: Range<usize>,
-    text: Range<usize>,
-}
-
-/// Walks over the strings of a valid document.
-struct Leaves<'j> {
-    body: &'j [u8],
-    at: usize,
-    /// The name in force in each open object or array; an array goes by the name it has itself.
-    names: Vec<Range<usize>>,
-}
-
-impl<'j> Leaves<'j> {
-    fn of(body: &'j str) -> Self {
-        Self { body: body.as_bytes(), at: 0, names: Vec::new() }
-    }
-
-    fn string_end(&self, from: usize) -> usize {
-        let mut at = from;
-        while let Some(found) = memchr::memchr2(b'"', b'\\', &self.body[at..]) {
-            if self.body[at + found] == b'"' {
-                return at + found;
-            }
-            at += found + 2;
-        }
-        self.body.len()
-    }
-}
-
-impl Iterator for Leaves<'_> {
-    type Item = Leaf;
-
-    fn next(&mut self) -> Option<Leaf> {
-        while let Some(&byte) = self.body.get(self.at) {
-            self.at += 1;
-            match byte {
-                b'{' | b'[' => self.names.push(self.names.last().cloned().unwrap_or(0..0)),
-                b'}' | b']' => drop(self.names.pop()),
-                b'"' => {
-                    let text = self.at..self.string_end(self.at);
-                    self.at = (text.end + 1).min(self.body.len());
-                    let after = self.body[self.at..].iter().find(|byte| !byte.is_ascii_whitespace());
-                    if after == Some(&b':') {
-                        if let Some(name) = self.names.last_mut() {
-                            *name = text;
-                        }
-                        continue;
-                    }
-                    let name = self.names.last().cloned().unwrap_or(0..0);
-                    return Some(Leaf { name, text });
-                }
-                _ => {}
-            }
-        }
-        None
     }
 }

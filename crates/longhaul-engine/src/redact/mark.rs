@@ -4,10 +4,8 @@
 //! secret: its number by first sight, or the first digits of a hash keyed by the session. It is made of characters that
 //! need no escape in JSON, URLs' queries or source strings, and no rule finds anything inside it.
 
-use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hasher};
-
 use super::SessionKey;
+use crate::known::{ByContent, ContentKey};
 
 const OPEN: &[u8] = b"[REDACTED:";
 
@@ -29,7 +27,7 @@ const KEEPS_NOTHING: [&str; 6] =
 pub(super) enum Marks {
     Keyed(SessionKey),
     /// Numbers by a hash of the secret, so that the secrets themselves are not kept.
-    Numbered(HashMap<(u64, u64), usize>),
+    Numbered(ByContent<usize>),
 }
 
 impl Marks {
@@ -48,7 +46,7 @@ impl Marks {
             Marks::Keyed(key) => mark.push_str(&blake3::keyed_hash(key.bytes(), secret).to_hex()[..8]),
             Marks::Numbered(seen) => {
                 let next = seen.len() + 1;
-                push_number(mark, *seen.entry(fingerprint(secret)).or_insert(next));
+                push_number(mark, *seen.entry(ContentKey::of(0, secret)).or_insert(next));
             }
         }
         mark.push(']');
@@ -60,16 +58,6 @@ fn push_number(mark: &mut String, number: usize) {
         push_number(mark, number / 10);
     }
     mark.push(char::from(b"0123456789"[number % 10]));
-}
-
-fn fingerprint(secret: &[u8]) -> (u64, u64) {
-    let hash = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u8(salt);
-        hasher.write(secret);
-        hasher.finish()
-    };
-    (hash(0), hash(1))
 }
 
 /// The ends that a long secret keeps.

@@ -26,7 +26,6 @@ mod tests;
 mod url;
 mod value;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -35,7 +34,7 @@ pub use rules::{RuleError, RuleSummary, Rules};
 pub use stream::{Piece, Stream};
 
 use crate::clip::{clip, on_one_line};
-use crate::known::{Clean, ContentKey};
+use crate::known::{ByContent, Clean, ContentKey};
 use mark::Marks;
 
 /// Text with secrets taken out. The store and the summarizer accept nothing else.
@@ -246,7 +245,7 @@ impl Redactor {
     /// Marks end in a number by first sight: for one document.
     #[must_use]
     pub fn numbered(rules: Rules) -> Self {
-        Self { rules, marks: Marks::Numbered(HashMap::new()), clean: None }
+        Self { rules, marks: Marks::Numbered(ByContent::default()), clean: None }
     }
 
     /// Marks end in a hash keyed by the session: the same secret gets the same mark in every document of the session.
@@ -257,7 +256,7 @@ impl Redactor {
 
     /// By the standard rules, with a memory of texts that hold no secrets.
     pub(crate) fn standard(marks_by: Option<&SessionKey>, clean: Clean) -> Self {
-        let marks = marks_by.map_or(Marks::Numbered(HashMap::new()), |key| Marks::Keyed(key.clone()));
+        let marks = marks_by.map_or(Marks::Numbered(ByContent::default()), |key| Marks::Keyed(key.clone()));
         Self { rules: Rules::default(), marks, clean: Some(clean) }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{COMMAND, OUTCOME, Piece, Writer};
 use crate::action::{Outcome, Verb};
+use crate::clip::start_within;
 use crate::evidence::{Did, Read, Verdict};
 use crate::redact::Redacted;
 use crate::texts::{Act, Entry};
@@ -79,7 +80,7 @@ impl Writer<'_, '_> {
 fn without_message<'c>(command: &'c str, printed: &str) -> &'c str {
     let message = command.find("git commit").and_then(|at| Some(at + command[at..].find(" -m ")?));
     match message.map(|at| (at, command[at + 4..].trim_start_matches(['"', '\'']))) {
-        Some((at, words)) if printed.contains(&words[..words.floor_char_boundary(16)]) => &command[..at],
+        Some((at, words)) if printed.contains(start_within(words, 16)) => &command[..at],
         _ => command,
     }
 }

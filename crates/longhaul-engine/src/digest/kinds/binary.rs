@@ -2,7 +2,8 @@
 
 use super::super::draft::Draft;
 use super::super::page::{Page, Sample};
-use crate::lines::{Line, clip};
+use crate::clip;
+use crate::lines::Line;
 
 /// How the usual formats begin, as text and in base64.
 const MAGIC: [(&str, &str); 12] = [
@@ -21,7 +22,7 @@ const MAGIC: [(&str, &str); 12] = [
 ];
 
 pub(in super::super) fn shows(page: &Page<'_>, _: &Sample<'_>) -> bool {
-    let start = clip(page.text.trim_start(), 2000);
+    let start = clip::start(page.text.trim_start(), 2000);
     let strange = start
         .chars()
         .filter(|c| {
@@ -52,6 +53,6 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     draft.lead.push(format!("{} bytes", super::super::draft::number(page.source.len())));
     let first = start.lines().next().unwrap_or_default();
     if first.chars().all(|c| !c.is_control()) {
-        draft.quote(Line { at: page.offset(first), text: clip(first, 40) }, 1.0);
+        draft.quote(Line { at: page.offset(first), text: clip::start(first, 40) }, 1.0);
     }
 }

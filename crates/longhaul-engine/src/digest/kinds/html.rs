@@ -3,7 +3,8 @@
 use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
 use super::Tally;
-use crate::lines::{Line, clip};
+use crate::clip;
+use crate::lines::Line;
 use memchr::memchr;
 use std::borrow::Cow;
 
@@ -67,7 +68,7 @@ fn is_tree(sample: &Sample<'_>) -> bool {
 }
 
 pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
-    let start = clip(page.text.trim_start(), 400).to_ascii_lowercase();
+    let start = clip::start(page.text.trim_start(), 400).to_ascii_lowercase();
     let tagged = |line: &str| line.trim_start().starts_with('<') && line.trim_end().ends_with('>');
     let opens = start.starts_with("<!doctype html")
         || start.starts_with("<html")

@@ -2,8 +2,9 @@
 
 use super::super::draft::{Draft, Worth, counted, number};
 use super::super::page::{Page, Sample};
+use crate::clip;
 use crate::facts::FactKind;
-use crate::lines::{Breaks, Line, clip};
+use crate::lines::{Breaks, Line};
 use crate::shape::{Document, Node, fields_of};
 use std::borrow::Cow;
 
@@ -100,9 +101,7 @@ fn told(node: &Node<'_>) -> Option<String> {
         return None;
     }
     let (first, times) = node.values.first()?;
-    let shown = |value: &str| {
-        if clip(value, 40).len() < value.len() { format!("{}…", clip(value, 40)) } else { value.to_owned() }
-    };
+    let shown = |value: &str| clip::signed(value, 40).into_owned();
     if node.seen == 1 {
         return Some(shown(first));
     }

@@ -3,10 +3,11 @@
 use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
 use super::Tally;
+use crate::clip;
 use crate::facts::key_without_digits;
-use crate::lines::{Line, clip};
+use crate::known::ByContent;
+use crate::lines::Line;
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 /// Levels in all their spellings.
 const LEVELS: [(&str, &str); 14] = [
@@ -30,7 +31,7 @@ const MOST_MESSAGES: usize = 4096;
 
 /// The level of a line, which stands near its beginning, in capitals or between marks.
 fn level(line: &str) -> Option<&'static str> {
-    let head = clip(line, 100);
+    let head = clip::start(line, 100);
     let bytes = head.as_bytes();
     let mut start = 0;
     while start < bytes.len() {
@@ -125,7 +126,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
 /// Lines that are the same up to their digits, counted.
 #[derive(Default)]
 struct Messages<'a> {
-    by_key: HashMap<u64, (Line<'a>, usize)>,
+    by_key: ByContent<(Line<'a>, usize)>,
 }
 
 impl<'a> Messages<'a> {

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use super::change::{Change, by_program, open_file_edit};
 use super::{Touch, Touched, patch};
+use crate::shell::{self, Command, Word, Write};
 use crate::tools;
 
 /// What a script does to files.
@@ -23,24 +24,6 @@ pub(super) struct Script {
     pub(super) shows: Option<(String, Option<(usize, usize)>)>,
 }
 
-/// A word of a command. What is quoted keeps its patterns from the shell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Word {
-    text: String,
-    /// Whether the shell would put something else in its place.
-    expands: bool,
-}
-
-/// One command: its words, the files that its output goes to, and the text given to it in place of a file.
-#[derive(Debug, Default)]
-struct Command {
-    words: Vec<Word>,
-    writes: Vec<(Word, Touched)>,
-    document: String,
-    /// Whether its output goes into the next command.
-    piped: bool,
-}
-
 /// The lines that a command prints of what it reads.
 type Lines = Option<(usize, usize)>;
 
@@ -54,7 +37,7 @@ pub(super) fn read(script: &str) -> Script {
     let mut found = Script::default();
     let mut shown = Vec::new();
     let mut known = HashSet::new();
-    let commands = Lexer { rest: script, ..Lexer::default() }.commands();
+    let commands = shell::commands(script);
     found.looks = commands.iter().all(Command::looks);
     found.tries = tries(script, &commands);
     let mut from_pipe = false;
@@ -143,43 +126,6 @@ fn joined(directory: &str, path: &str) -> String {
 }
 
 impl Command {
-    /// Its name, without the words that only change how it is run.
-    fn name(&self) -> &str {
-        self.words.get(self.start()).map_or("", |word| word.text.rsplit('/').next().unwrap_or_default())
-    }
-
-    fn start(&self) -> usize {
-        let is_before = |word: &Word| {
-            let assigns = word.text.split_once('=').is_some_and(|(name, _)| {
-                !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            });
-            assigns
-                || matches!(
-                    word.text.as_str(),
-                    "sudo" | "time" | "nohup" | "env" | "command" | "then" | "do" | "else"
-                )
-        };
-        self.words.iter().take_while(|word| is_before(word)).count()
-    }
-
-    fn arguments(&self) -> &[Word] {
-        self.words.get(self.start() + 1..).unwrap_or_default()
-    }
-
-    fn option(&self, name: &str) -> bool {
-        self.arguments().iter().any(|word| word.text == name)
-    }
-
-    /// Its arguments that are no options.
-    fn operands(&self) -> impl Iterator<Item = &Word> {
-        let mut only_operands = false;
-        self.arguments().iter().filter(move |word| {
-            let is_option = !only_operands && word.text.starts_with('-') && word.text.len() > 1;
-            only_operands |= word.text == "--";
-            !is_option
-        })
-    }
-
     fn touches(&self) -> Vec<Touch> {
         let operands: Vec<&Word> = self.operands().collect();
         let each = |words: &[&Word], how: Touched| {
@@ -221,7 +167,11 @@ impl Command {
             ("apply_patch" | "applypatch" | "patch", _) => patch::touches(&self.document),
             _ => Vec::new(),
         };
-        touches.extend(self.writes.iter().filter_map(|(word, how)| word.touch(*how)));
+        let how = |write: &Write| match write {
+            Write::Anew => Touched::Created,
+            Write::Behind => Touched::Edited,
+        };
+        touches.extend(self.writes.iter().filter_map(|(word, write)| word.touch(how(write))));
         touches
     }
 
@@ -424,179 +374,4 @@ fn sed_range(arguments: &[Word]) -> Option<(usize, usize)> {
     let from = from.trim().parse().ok()?;
     let to = if to.trim() == "$" { usize::MAX } else { to.trim().parse().ok()? };
     Some((from, to))
-}
-
-/// Cuts a script into commands.
-#[derive(Default)]
-struct Lexer<'a> {
-    rest: &'a str,
-    commands: Vec<Command>,
-    command: Command,
-    word: Option<Word>,
-    /// Where the word being read goes, if not to the command.
-    redirect: Option<Redirect>,
-    /// The documents that begin on the next line: which command each is for, and the line that ends it.
-    awaited: Vec<(usize, String)>,
-}
-
-#[derive(Clone, Copy)]
-enum Redirect {
-    Write(Touched),
-    Document,
-    Elsewhere,
-}
-
-impl Lexer<'_> {
-    fn commands(mut self) -> Vec<Command> {
-        while let Some(next) = self.rest.chars().next() {
-            self.rest = &self.rest[next.len_utf8()..];
-            match next {
-                ' ' | '\t' => self.end_word(),
-                '\n' => {
-                    self.end_word();
-                    self.end_command();
-                    self.documents();
-                }
-                ';' | '&' | '(' | ')' => {
-                    // `2>&1` is one redirection, `&>` another.
-                    if next == '&' && (self.redirect.is_some() || self.rest.starts_with('>')) {
-                        continue;
-                    }
-                    self.end_word();
-                    self.end_command();
-                }
-                '|' => {
-                    self.end_word();
-                    self.command.piped = !self.rest.starts_with('|');
-                    self.rest = self.rest.trim_start_matches('|');
-                    self.end_command();
-                }
-                '>' | '<' => self.redirection(next),
-                '#' if self.word.is_none() => {
-                    self.rest = self.rest.find('\n').map_or("", |end| &self.rest[end..]);
-                }
-                '\\' => {
-                    let escaped = self.rest.chars().next();
-                    self.rest = &self.rest[escaped.map_or(0, char::len_utf8)..];
-                    if let Some(escaped) = escaped.filter(|escaped| *escaped != '\n') {
-                        self.push(escaped);
-                    }
-                }
-                '\'' => {
-                    let end = self.rest.find('\'').unwrap_or(self.rest.len());
-                    let quoted = &self.rest[..end];
-                    self.open_word().text.push_str(quoted);
-                    self.rest = self.rest.get(end + 1..).unwrap_or_default();
-                }
-                '"' => self.quoted(),
-                '$' | '*' | '?' | '`' | '{' | '[' => {
-                    self.open_word().expands = true;
-                    self.push(next);
-                }
-                other => self.push(other),
-            }
-        }
-        self.end_word();
-        self.end_command();
-        self.commands
-    }
-
-    fn open_word(&mut self) -> &mut Word {
-        self.word.get_or_insert(Word { text: String::new(), expands: false })
-    }
-
-    fn push(&mut self, character: char) {
-        self.open_word().text.push(character);
-    }
-
-    fn quoted(&mut self) {
-        let mut characters = self.rest.char_indices();
-        self.open_word();
-        while let Some((at, character)) = characters.next() {
-            match character {
-                '"' => {
-                    self.rest = &self.rest[at + 1..];
-                    return;
-                }
-                '\\' => {
-                    let escaped = characters.next().map_or('\\', |(_, escaped)| escaped);
-                    if let Some(word) = &mut self.word {
-                        word.text.push(escaped);
-                    }
-                }
-                other => {
-                    if let Some(word) = &mut self.word {
-                        word.expands |= matches!(other, '$' | '`');
-                        word.text.push(other);
-                    }
-                }
-            }
-        }
-        self.rest = "";
-    }
-
-    fn redirection(&mut self, sign: char) {
-        // The number before it says which stream; only the output itself is a file that is written.
-        let stream = self.word.take_if(|word| matches!(word.text.as_str(), "0" | "1" | "2"));
-        self.end_word();
-        let doubled = self.rest.starts_with(sign);
-        self.rest = self.rest.strip_prefix(sign).unwrap_or(self.rest);
-        self.redirect = Some(match (sign, doubled) {
-            ('<', true) if self.rest.starts_with('<') => {
-                self.rest = &self.rest[1..];
-                Redirect::Elsewhere
-            }
-            ('<', true) => {
-                self.rest = self.rest.strip_prefix('-').unwrap_or(self.rest);
-                Redirect::Document
-            }
-            ('<', false) => Redirect::Elsewhere,
-            _ if stream.is_some_and(|stream| stream.text != "1") => Redirect::Elsewhere,
-            (_, true) => Redirect::Write(Touched::Edited),
-            (_, false) => Redirect::Write(Touched::Created),
-        });
-    }
-
-    fn end_word(&mut self) {
-        let Some(word) = self.word.take() else { return };
-        match self.redirect.take() {
-            None => self.command.words.push(word),
-            Some(Redirect::Write(how)) => {
-                // `>&2` writes to a stream.
-                if !matches!(word.text.as_str(), "1" | "2") {
-                    self.command.writes.push((word, how));
-                }
-            }
-            Some(Redirect::Document) => self.awaited.push((self.commands.len(), word.text)),
-            Some(Redirect::Elsewhere) => {}
-        }
-    }
-
-    /// The documents that the line before announced, each for its command.
-    fn documents(&mut self) {
-        for (command, end) in std::mem::take(&mut self.awaited) {
-            let mut at = 0;
-            let mut after = self.rest.len();
-            for line in self.rest.split_inclusive('\n') {
-                if line.trim() == end {
-                    after = at + line.len();
-                    break;
-                }
-                at += line.len();
-            }
-            if let Some(command) = self.commands.get_mut(command) {
-                command.document.push_str(&self.rest[..at]);
-            }
-            self.rest = &self.rest[after..];
-        }
-    }
-
-    fn end_command(&mut self) {
-        self.redirect = None;
-        let command = std::mem::take(&mut self.command);
-        let reads_document = self.awaited.last().is_some_and(|(at, _)| *at == self.commands.len());
-        if !command.words.is_empty() || !command.writes.is_empty() || reads_document {
-            self.commands.push(command);
-        }
-    }
 }
