@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use longhaul_engine::known::{ContentKey, Known};
 use longhaul_engine::meter::Meter;
-use longhaul_engine::plan::{Compressor, Engine, Keep, Plan, Trigger, Wish};
+use longhaul_engine::plan::{Compressor, CountFacts, Engine, Plan, Trigger, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::transcript::{Speaker, UnitKind};
 use longhaul_engine::{Refused, Transcript, models, wire};
@@ -25,14 +25,7 @@ type Failure = Box<dyn std::error::Error>;
 
 /// The engine that is measured.
 fn engine(policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Result<Plan, Refused> {
-    let wish = Wish {
-        trigger: Trigger::Reply,
-        force: true,
-        to_tokens: None,
-        focus: None,
-        keep: Keep::Nothing,
-        session: None,
-    };
+    let wish = Wish { trigger: Trigger::Reply, force: true, facts: CountFacts::No, ..Wish::default() };
     Compressor.compact(policy, &wish, known, transcript)
 }
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use longhaul_engine::known::Known;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::models;
-use longhaul_engine::plan::{Engine, Keep, Plan, SacredZone, Trigger, Wish};
+use longhaul_engine::plan::{Engine, Plan, SacredZone, Trigger, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::transcript::{ElementId, UnitKind};
 use longhaul_engine::{Edit, Rewrite, wire};
@@ -46,14 +46,7 @@ fn main() {
         let (transcript, _) = wire::parse(None, &body).unwrap();
         let before = meter.parts(&mut known, &transcript).total().number();
         raw += messages.iter().map(|m| meter.counter.count(&m.to_string()).number()).sum::<u64>();
-        let wish = Wish {
-            trigger: Trigger::Reply,
-            force: false,
-            to_tokens: None,
-            focus: None,
-            keep: Keep::Nothing,
-            session: None,
-        };
+        let wish = Wish { trigger: Trigger::Reply, ..Wish::default() };
         let after = match SacredZone.compact(&policy, &wish, &mut known, &transcript).unwrap() {
             Plan::Leave(_) => None,
             Plan::Ready(outcome) => {

@@ -6,7 +6,7 @@ use longhaul_engine::checkpoint::{Checkpoint, Section, Topic};
 use longhaul_engine::known::Known;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{Compressor, Engine, Keep, Plan, Trigger, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Plan, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::texts::{Closing, Marker};
 use longhaul_engine::transcript::UnitKind;
@@ -79,12 +79,10 @@ fn compacted(case: &Case, policy: &Policy) -> (Checkpoint, String) {
     let body = session(case.steps, case.one_in);
     let (transcript, _) = wire::parse(Some(Dialect::Chat), &body).unwrap();
     let wish = Wish {
-        trigger: Trigger::Manual,
         force: true,
         to_tokens: case.to_tokens.map(Tokens),
         focus: Some(case.topic.to_owned()),
-        keep: Keep::Nothing,
-        session: None,
+        ..Wish::default()
     };
     let plan = Compressor.compact(policy, &wish, &mut Known::default(), &transcript).unwrap();
     let Plan::Ready(outcome) = plan else { panic!("nothing was done") };

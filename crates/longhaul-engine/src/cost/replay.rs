@@ -17,7 +17,7 @@ use crate::cache::{
     self, Cache, Carrier, Chain, Landmarks, Mark, Marking, Request, Rhythm, Rules, Traffic, Weights,
 };
 use crate::known::Known;
-use crate::plan::{Engine, Keep, Plan, StateReport, Trigger, Wish};
+use crate::plan::{CountFacts, Engine, Plan, StateReport, Trigger, Wish};
 use crate::policy::{CacheStrategy, CacheTtl, Policy};
 use crate::prices::{Bill, Dollars, Price, Usage};
 use crate::wire::{self, Lifetime, Reading};
@@ -201,10 +201,8 @@ impl Run<'_, '_, '_, '_> {
         let wish = Wish {
             trigger: Trigger::Preflight,
             force: self.course == Course::Scheduler,
-            to_tokens: None,
-            focus: None,
-            keep: Keep::Nothing,
-            session: None,
+            facts: CountFacts::No,
+            ..Wish::default()
         };
         let early = self.policy.early(self.view.total());
         let policy = if self.course == Course::Scheduler { &early } else { self.policy };

@@ -296,7 +296,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::Keep;
     use crate::policy::Config;
     use crate::wire;
 
@@ -320,14 +319,7 @@ mod tests {
         let stated = json!({"window": 16_000, "input_limit": null});
         let model = crate::models::find("gpt-5").with(stated.as_object().unwrap()).unwrap();
         let policy = Policy::new(&Config::default(), &model).unwrap().0;
-        let wish = Wish {
-            trigger: Trigger::Manual,
-            force: true,
-            to_tokens: None,
-            focus: None,
-            keep: Keep::Nothing,
-            session: None,
-        };
+        let wish = Wish { force: true, ..Wish::default() };
         let (mut known, mut redactor) =
             (Known::default(), Redactor::numbered(crate::redact::Rules::default()));
         let survey = Survey::new(Meter::of(&policy.model), &mut known, &transcript);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::{BlockReport, EvidenceReport, Fate, What};
 use super::survey::{FOCUS_BYTES, ResultAt, Survey};
-use super::{Keep, Original};
+use super::{CountFacts, Keep, Original};
 use crate::Tokens;
 use crate::digest::{self, Focus, Source};
 use crate::facts::Facts;
@@ -255,13 +255,6 @@ impl<'a> Becomes<'a> {
         let (NewText::Text(text) | NewText::Mark(text)) = &changed.to;
         Self { text, tokens: [changed.before, changed.after], why: changed.why }
     }
-}
-
-/// Whether the facts of what changed are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CountFacts {
-    Yes,
-    No,
 }
 
 /// What became of the blocks that changed.

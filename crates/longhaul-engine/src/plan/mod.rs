@@ -43,9 +43,10 @@ pub fn engine(name: EngineName) -> &'static dyn Engine {
 }
 
 /// Whether what is removed is kept somewhere.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub enum Keep {
     /// Nowhere: what is removed is lost, and said to be.
+    #[default]
     Nothing,
     /// The caller keeps the originals under the handles that this key gives.
     Originals(SessionKey),
@@ -76,8 +77,18 @@ pub struct Original {
     pub text: String,
 }
 
-/// What is wanted of a compaction beyond the policy.
-#[derive(Debug, Clone)]
+/// Whether the facts of what was made shorter are counted for the report, which costs a reading of all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CountFacts {
+    /// They are.
+    #[default]
+    Yes,
+    /// Nobody will look.
+    No,
+}
+
+/// What is wanted of a compaction beyond the policy; by default what nobody asked for more than.
+#[derive(Debug, Clone, Default)]
 pub struct Wish {
     /// What set it off.
     pub trigger: Trigger,
@@ -91,6 +102,8 @@ pub struct Wish {
     pub keep: Keep,
     /// The session's name, recorded where a new one has to begin.
     pub session: Option<String>,
+    /// Whether facts are counted.
+    pub facts: CountFacts,
 }
 
 /// What is to be done with a transcript. There is one at a time, so its size does not matter.

@@ -237,10 +237,11 @@ pub enum Fate {
 }
 
 /// What set a compaction off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trigger {
     /// Somebody asked.
+    #[default]
     Manual,
     /// A request was about to be sent that is near the threshold.
     Preflight,

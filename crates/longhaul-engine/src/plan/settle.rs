@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::draft::{CountFacts, Draft};
+use super::draft::Draft;
 use super::engine::Load;
 use super::report::{
     CheckpointReport, CostReport, EvidenceReport, Pair, Report, Restart, Rung, StateReport, TokensReport,
     UnitsReport, ZoneReport,
 };
 use super::survey::Survey;
-use super::{Outcome, Wish};
+use super::{CountFacts, Outcome, Wish};
 use crate::config::EngineName;
 use crate::known::Known;
 use crate::ledger::{Decisions, Placed};
@@ -103,7 +103,7 @@ impl Settled<'_> {
         let why =
             if self.checkpoint.is_some() { "folded into the checkpoint" } else { "the window was full" };
         // What a checkpoint says of what is gone, it counts itself.
-        let facts = if self.checkpoint.is_some() { CountFacts::No } else { CountFacts::Yes };
+        let facts = if self.checkpoint.is_some() { CountFacts::No } else { self.wish.facts };
         let account = draft.account(&unbound, (why, facts));
         let notes = self.notes(after);
         let mut report = unchanged(draft, &self);

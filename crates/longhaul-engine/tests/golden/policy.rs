@@ -5,7 +5,7 @@
 //! true`. The models of the three dialects are made to count alike, so that they cut alike.
 
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{Keep, Trigger, Wish};
+use longhaul_engine::plan::{Keep, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::SessionKey;
 use longhaul_engine::{Dialect, Tokens};
@@ -21,8 +21,7 @@ pub struct Setting {
 pub fn setting(dialect: Dialect, lines: &[&str]) -> Setting {
     let mut config = Config::default();
     let keep = Keep::Nothing;
-    let mut wish =
-        Wish { trigger: Trigger::Manual, force: false, to_tokens: None, focus: None, keep, session: None };
+    let mut wish = Wish { keep, ..Wish::default() };
     let mut name = match dialect {
         Dialect::Chat | Dialect::Responses => "gpt-5".to_owned(),
         Dialect::Messages => "claude-sonnet-4-5".to_owned(),

@@ -12,7 +12,7 @@ use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{Compressor, Engine, Keep, Outcome, Plan, Trigger, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Keep, Outcome, Plan, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::{Content, Redactor, Rules, SessionKey};
 use longhaul_engine::rewrite::{Edit, Rewrite};
@@ -42,7 +42,7 @@ fn policy(model: &str, window: usize) -> Policy {
 
 fn wish() -> Wish {
     let keep = Keep::Originals(SessionKey::new([7; 32]));
-    Wish { trigger: Trigger::Manual, force: true, to_tokens: None, focus: None, keep, session: None }
+    Wish { force: true, keep, ..Wish::default() }
 }
 
 /// A body, and how it is compacted.

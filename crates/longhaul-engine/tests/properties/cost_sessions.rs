@@ -7,7 +7,7 @@ use longhaul_engine::cache::{Carrier, Rules};
 use longhaul_engine::cost::{self, Course, Marks, Replay, Session, Turn};
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{Compressor, Engine, Keep, Plan, Trigger, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Plan, Trigger, Wish};
 use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
 use longhaul_engine::policy::{CacheTtl, Config, Policy};
 use longhaul_engine::prices;
@@ -147,14 +147,7 @@ fn through_the_ledger(
     policy: &Policy,
 ) -> Vec<Tokens> {
     let (mut ledger, known) = (Ledger::default(), &mut Known::default());
-    let wish = Wish {
-        trigger: Trigger::Preflight,
-        force: false,
-        to_tokens: None,
-        focus: None,
-        keep: Keep::Nothing,
-        session: None,
-    };
+    let wish = Wish { trigger: Trigger::Preflight, ..Wish::default() };
     let requests = session.requests();
     let sizes = requests.iter().map(|sent| {
         let last = session.reading.pieces[sent.pieces - 1].message.unwrap() as usize;

@@ -4,9 +4,7 @@ use crate::support::{corpus, generate};
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::known::Known;
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{
-    Engine, Fate, Keep, Outcome, Plan, Report, SacredZone, Step, Trigger, What, Wish,
-};
+use longhaul_engine::plan::{Engine, Fate, Keep, Outcome, Plan, Report, SacredZone, Step, What, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::SessionKey;
 use longhaul_engine::{Dialect, Tokens, wire};
@@ -40,7 +38,7 @@ fn policy(model: &str, window: usize) -> Policy {
 fn wish() -> Wish {
     let keep = Keep::Originals(SessionKey::new([7; 32]));
     let session = Some("s1".into());
-    Wish { trigger: Trigger::Manual, force: false, to_tokens: None, focus: None, keep, session }
+    Wish { keep, session, ..Wish::default() }
 }
 
 fn plan(policy: &Policy, wish: &Wish, dialect: Dialect, body: &str) -> Plan {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use longhaul_engine::Tokens;
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
-use longhaul_engine::plan::{self, Keep, Plan, Report, Trigger, Wish};
+use longhaul_engine::plan::{self, Keep, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::SessionKey;
 use serde::Serialize;
@@ -93,12 +93,11 @@ impl<'a> Call<'a> {
         let Prepared { policy, notes: more } = &memory.policies[&model.name];
         let key = || SessionKey::new(*blake3::hash(body.text.as_bytes()).as_bytes());
         let wish = Wish {
-            trigger: Trigger::Manual,
             force: self.args.force,
             to_tokens: self.args.to_tokens.map(Tokens),
             focus: self.args.focus.clone(),
             keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(key())),
-            session: None,
+            ..Wish::default()
         };
         let compacted = plan::engine(policy.engine).compact(policy, &wish, &mut memory.known, &transcript);
         let plan = compacted.map_err(|refused| {
