@@ -1,4 +1,5 @@
-//! Compactions that a person can read: the cases in `tests/compressor/*.txt`, each run in all three dialects.
+//! Cases that a person can read, each a test under its own name: compactions in `tests/compressor/*.txt` and passes in
+//! `tests/passes/*.txt`, in all three dialects, and digests of single outputs in `tests/digests/*.txt` (see `digests.rs`).
 //!
 //! ```text
 //! # An older identical read becomes a pointer to the newer one.      the idea; a case goes on to the next such line
@@ -7,7 +8,7 @@
 //! breaks: A1 O2 R2                                                   rules that the transcript itself breaks
 //! may break: A25                                                     rules that no rewrite of it could keep
 //! client: sends the original                                         with each round; left out: it sends what came out before
-//! == before                                                          a transcript (see `notation.rs`)
+//! == before                                                          a transcript (see `support/notation.rs`)
 //! user     fix the config
 //! …
 //! == after                                                           what came out (see `render.rs`); written by UPDATE_GOLDEN=1
@@ -17,12 +18,12 @@
 //! ```
 //!
 //! Where dialects differ, `== after chat` and `== after messages responses` stand side by side. A round without `== after` has
-//! none. Whatever a case is about, its output breaks no rule that its input kept, is not larger, is the same the second time, and
-//! does not change when it is compacted again. `GOLDEN=words` runs only the cases with these words in their idea.
+//! none. Whatever a compaction is about, its output breaks no rule that its input kept, is not larger, is the same the second time,
+//! and does not change when it is compacted again. `cargo test -p longhaul-engine --test golden words` runs only the cases with
+//! these words in their file's name or their idea.
 
 #![allow(
     clippy::unwrap_used,
-    clippy::print_stdout,
     clippy::too_many_lines,
     clippy::needless_pass_by_value,
     clippy::similar_names,
@@ -35,76 +36,101 @@
 mod support;
 
 mod case;
+mod digests;
 mod holds;
-mod notation;
+mod passes;
 mod policy;
 mod render;
 mod run;
-mod write;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use case::Case;
+use case::{Case, Golden};
+use libtest_mimic::{Arguments, Failed, Trial};
 use longhaul_engine::{Dialect, wire};
-use notation::Session;
+use run::Made;
+use support::notation::Session;
+use support::write;
 
-fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/compressor");
-    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|e| e == "txt"));
+fn main() {
+    let tests: [(&str, fn()); 3] = [
+        ("the notation says the same in every dialect", the_notation_says_the_same_in_every_dialect),
+        ("passes: each has its cases", passes::each_has_its_cases),
+        ("digests: the page for users shows them", digests::the_page_for_users_shows_them),
+    ];
+    let tests = tests.into_iter().map(|(name, run)| {
+        Trial::test(name, move || {
+            run();
+            Ok(())
+        })
+    });
+    let trials = tests
+        .chain(cases("compressor", run::run))
+        .chain(cases("passes", passes::run))
+        .chain(files("digests").into_iter().map(digests::trial));
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+}
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+fn files(of: &str) -> Vec<PathBuf> {
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder(of)).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
+    assert!(!paths.is_empty());
     paths
 }
 
-/// Runs the cases of a file, and gives what is wrong.
-fn run_file(path: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(path).unwrap();
-    let only = std::env::var("GOLDEN").unwrap_or_default();
-    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
-    let name = path.file_stem().unwrap().to_string_lossy();
-    let (mut wrong, mut written) = (Vec::new(), String::new());
-    for mut case in Case::all(&text) {
-        if case.idea().contains(&only) {
-            let made = run::run(&case);
-            let failures =
-                made.failures.iter().map(|failure| format!("{name}: {}\n  {failure}", case.idea()));
-            wrong.extend(failures);
-            if update {
-                case.replace(&made.goldens);
-            } else {
-                let stale = case.differences(&made.goldens).into_iter();
-                wrong.extend(stale.map(|difference| format!("{name}: {}\n{difference}", case.idea())));
-            }
-        }
-        written.push_str(&case.text());
-    }
-    let written = written.trim_end().to_owned() + "\n";
-    if update && written != text {
-        std::fs::write(path, written).unwrap();
-    }
-    wrong
+fn stem(path: &Path) -> &str {
+    path.file_stem().unwrap().to_str().unwrap()
 }
 
-#[test]
-fn every_case_comes_out_as_it_is_written_down() {
-    let files = files();
-    assert!(!files.is_empty());
-    let (odd, even): (Vec<_>, Vec<_>) = files.iter().enumerate().partition(|(n, _)| n % 2 == 1);
-    let run = |half: Vec<(usize, &PathBuf)>| {
-        half.into_iter().flat_map(|(_, path)| run_file(path)).collect::<Vec<_>>()
-    };
-    let wrong = std::thread::scope(|scope| {
-        let odd = scope.spawn(|| run(odd));
-        let mut wrong = run(even);
-        wrong.extend(odd.join().unwrap());
-        wrong
-    });
-    assert!(wrong.is_empty(), "{} do not hold\n\n{}", wrong.len(), wrong.join("\n\n"));
+/// Whether what comes out is to be written down instead of being compared.
+fn is_update() -> bool {
+    std::env::var_os("UPDATE_GOLDEN").is_some()
+}
+
+/// The cases of a folder.
+fn cases(folder: &'static str, run: fn(&Case) -> Made) -> impl Iterator<Item = Trial> {
+    files(folder).into_iter().flat_map(move |path| {
+        let all = Case::all(&std::fs::read_to_string(&path).unwrap());
+        let trials = all.into_iter().enumerate().map(|(at, case)| {
+            let name = format!("{folder}/{}: {}", stem(&path), case.idea());
+            let path = path.clone();
+            Trial::test(name, move || judge(&path, at, &case, run(&case)))
+        });
+        trials.collect::<Vec<_>>()
+    })
+}
+
+fn judge(path: &Path, at: usize, case: &Case, made: Made) -> Result<(), Failed> {
+    let mut wrong = made.failures;
+    if is_update() {
+        write_down(path, at, &made.goldens);
+    } else {
+        wrong.extend(case.differences(&made.goldens));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n\n").into()) }
+}
+
+/// Puts what came out into the file of a case, which others may want to write at the same time.
+fn write_down(path: &Path, at: usize, goldens: &[Vec<Golden>]) {
+    static WRITING: Mutex<()> = Mutex::new(());
+    let _alone = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut cases = Case::all(&text);
+    cases[at].replace(goldens);
+    let written = cases.iter().map(Case::text).collect::<String>().trim_end().to_owned() + "\n";
+    if written != text {
+        std::fs::write(path, written).unwrap();
+    }
 }
 
 /// What the notation says, it says in every dialect: the transcripts that are read back differ only in what the wire can say
 /// about failure.
-#[test]
 fn the_notation_says_the_same_in_every_dialect() {
     let lines = "
         system   You are careful.

@@ -11,10 +11,10 @@ use longhaul_engine::{Dialect, wire};
 
 use crate::case::{Case, Client, Golden};
 use crate::holds::Held;
-use crate::notation::Session;
 use crate::policy::{Setting, setting};
 use crate::render::View;
-use crate::write;
+use crate::support::notation::Session;
+use crate::support::write;
 
 /// What running a case gave.
 pub struct Made {
@@ -32,9 +32,7 @@ pub fn run(case: &Case) -> Made {
     }
     let mut failures = Vec::new();
     let mut rendered: Vec<Vec<(Dialect, Rendered)>> = case.rounds.iter().map(|_| Vec::new()).collect();
-    let named = case.dialects();
-    let dialects = if named.is_empty() { Dialect::ALL.to_vec() } else { named };
-    for dialect in dialects {
+    for dialect in case.dialects() {
         let mut body = String::new();
         let mut ledger = Ledger::default();
         let mut first = 0;
@@ -103,13 +101,13 @@ fn not_extended(dialect: Dialect, previous: &str, output: &str) -> Option<String
 }
 
 /// What a round looks like.
-struct Rendered {
-    after: String,
-    report: String,
+pub struct Rendered {
+    pub after: String,
+    pub report: String,
 }
 
 /// The same lines once, under the dialects that have them; without names where all have.
-fn grouped(round: Vec<(Dialect, Rendered)>) -> Vec<Golden> {
+pub fn grouped(round: Vec<(Dialect, Rendered)>) -> Vec<Golden> {
     let count = round.len();
     let mut goldens: Vec<Golden> = Vec::new();
     for name in ["after", "report"] {

@@ -1,296 +1,259 @@
-//! The checker against real request bodies: it finds what is known to be odd about them, and whatever it calls an error
-//! is explained.
+//! What holds for every input, however odd: no panic, no stack overflow, equal answers, time in proportion.
 
-use std::collections::BTreeSet;
-use std::fs;
-
-use crate::support::shared;
+use crate::support::assert_in_proportion;
 use longhaul_engine::Dialect;
-use longhaul_engine::check::{NOT_CHECKED, RULES, Severity, Target, check, compare};
-use longhaul_engine::models;
-use serde_json::Value;
+use longhaul_engine::check::{Host, Target, check, compare};
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
 tests! {
-    always: [],
-    real: [
-        the_known_quirks_of_real_bodies_are_found_and_no_others,
-        every_error_on_a_real_body_is_explained,
-        a_body_is_a_rewrite_of_itself,
-        a_pretty_printed_or_reordered_body_is_a_rewrite_of_the_original,
-        a_simple_compaction_of_a_real_body_breaks_nothing_and_a_careless_one_is_caught,
-        every_rule_of_the_page_is_checked_or_said_not_to_be,
-        real_bodies_with_a_piece_cut_out_are_judged_without_a_panic,
+    always: [
+        anything_is_judged_without_a_panic,
+        anything_is_a_rewrite_of_itself,
+        any_two_bodies_are_compared_without_a_panic,
+        text_that_is_cut_or_damaged_is_judged_without_a_panic,
+        deep_nesting_is_one_clear_line,
+        a_lone_surrogate_is_reported_where_it_stands,
+        a_key_that_stands_twice_is_reported_where_it_stands,
+        time_is_in_proportion_to_the_number_of_messages,
     ],
+    real: [],
 }
 
-struct Sample {
-    file: String,
-    body: String,
-    dialect: Dialect,
-    target: Target,
-    quirks: Vec<String>,
-}
-
-/// Every error that may be reported on the corpus: which files (by how their names begin), which rule, and why it is right.
-///
-/// *Reply appended*: the body is a request that was sent, with the reply put behind it. Sent again as it stands it would be
-/// refused; the next request would have put the results behind the calls, or the user's next message behind the reply.
-const EXPLAINED: &[(&str, &str, &str)] = &[
-    ("mini-swe-agent_", "O2", "reply appended: the last reply submits by a call that nobody answers"),
-    ("mini-swe-agent_deepseek_reasoner", "X7", "reply appended: the model wants the user's message last"),
-    ("mini-swe-django-303k", "O2", "as the runs it was joined from"),
-    ("openhands_", "O2", "reply appended: the last reply finishes by a call that nobody answers"),
-    ("openhands-swebench-202k", "O2", "as the runs it was joined from"),
-    ("pydantic-ai_test_tool_choice_matrix", "O2", "reply appended: it ends with calls"),
-    ("pydantic-ai_test_tool_choice_matrix", "R2", "reply appended: it ends with calls"),
-    ("pydantic-ai_test_openai_tool_availability_delta", "R2", "reply appended: it ends with a call"),
-    ("derived-responses_", "R2", "never sent: the run ended while a call was open"),
-    ("moatless_", "A1", "reply appended: the last reply finishes by a call that nobody answers"),
-    ("moatless_", "A10", "recorded without the tools of its envelope"),
-    ("cline_session", "A10", "recorded without the tools of its envelope"),
-    ("pi-mono_", "A1", "never sent as one: calls that the user aborted have no results"),
-    ("pi-mono_", "A10", "recorded without the tools of its envelope"),
-    ("pi-mono_before-compaction", "A23", "never sent as one: thinking of aborted replies has no signature"),
-    (
-        "pydantic-ai_test_anthropic__test_anthropic_deferred",
-        "A12",
-        "reply appended, and the model takes no prefill",
-    ),
-    ("pydantic-ai_test_anthropic_mid_conversation", "A12", "reply appended, and the model takes no prefill"),
-    (
-        "pydantic-ai_test_tool_availability_portability__test_tool_av-2f71",
-        "A12",
-        "reply appended, no prefill",
-    ),
+const KEYS: &[&str] = &[
+    "role",
+    "content",
+    "type",
+    "text",
+    "id",
+    "tool_calls",
+    "tool_call_id",
+    "function",
+    "name",
+    "arguments",
+    "tool_use_id",
+    "input",
+    "output",
+    "call_id",
+    "summary",
+    "encrypted_content",
+    "source",
+    "data",
+    "media_type",
+    "image_url",
+    "thinking",
+    "signature",
+    "cache_control",
+    "ttl",
+    "is_error",
+    "refusal",
+    "reasoning_content",
+    "messages",
+    "tools",
+    "system",
+    "instructions",
+    "store",
+    "response_format",
+    "tool_choice",
+    "prefix",
 ];
 
-/// Who receives such a model's requests, as the model table has it.
-fn target(model: &str, dialect: Dialect) -> Target {
-    models::find(model).target(dialect)
+const WORDS: &[&str] = &[
+    "",
+    " ",
+    "user",
+    "assistant",
+    "system",
+    "developer",
+    "tool",
+    "function",
+    "text",
+    "image",
+    "image_url",
+    "tool_use",
+    "tool_result",
+    "server_tool_use",
+    "web_search_tool_result",
+    "thinking",
+    "redacted_thinking",
+    "message",
+    "reasoning",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "item_reference",
+    "base64",
+    "document",
+    "ephemeral",
+    "1h",
+    "enabled",
+    "any",
+    "json_object",
+    "{}",
+    "[[",
+    "c1",
+    "c2",
+    "rs_1",
+    "data:image/png;base64,AAAA",
+    "iVBORw0KGgoAAAANSUhEUg",
+    "/9j/4AAQ",
+    "R0lGODlh",
+    "UklGRgAAAABXRUJQ",
+    "application/pdf",
+    "é\u{1F600}",
+];
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        8 => prop::sample::select(WORDS).prop_map(Value::from),
+        1 => any::<i64>().prop_map(Value::from),
+        1 => any::<bool>().prop_map(Value::from),
+        1 => Just(Value::Null),
+    ];
+    leaf.prop_recursive(5, 60, 6, |inner| {
+        let entries = prop::collection::vec((prop::sample::select(KEYS), inner.clone()), 0..6);
+        prop_oneof![
+            1 => prop::collection::vec(inner, 0..6).prop_map(Value::from),
+            3 => entries.prop_map(|entries| entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
+        ]
+    })
 }
 
-fn samples() -> Vec<Sample> {
-    let index = fs::read_to_string(shared("corpus/INDEX.csv")).unwrap();
-    let samples: Vec<Sample> = index
-        .lines()
-        .skip(1)
-        .map(|line| {
-            let row = fields(line);
-            let dialect = match row[1].as_str() {
-                "openai-chat" => Dialect::Chat,
-                "anthropic" => Dialect::Messages,
-                "openai-responses" => Dialect::Responses,
-                other => panic!("what is {other}?"),
-            };
-            Sample {
-                body: fs::read_to_string(shared("corpus").join(&row[0])).unwrap(),
-                file: row[0].clone(),
-                dialect,
-                target: target(&row[2], dialect),
-                quirks: row[11].split("; ").filter(|quirk| !quirk.is_empty()).map(str::to_owned).collect(),
+/// A body of the right outline with anything in the place of messages and blocks.
+fn body() -> impl Strategy<Value = Value> {
+    let role = prop::sample::select(&["user", "assistant", "tool", "system"][..]);
+    let content = prop_oneof![value(), prop::collection::vec(value(), 0..4).prop_map(Value::from)];
+    let message = prop_oneof![
+        1 => value(),
+        4 => (role, content, value()).prop_map(|(role, content, mut message)| {
+            if !message.is_object() {
+                message = json!({});
+            }
+            message["role"] = role.into();
+            message["content"] = content;
+            message
+        }),
+    ];
+    (prop::collection::vec(message, 0..6), value()).prop_map(|(messages, mut envelope)| {
+        if !envelope.is_object() {
+            envelope = json!({});
+        }
+        envelope["messages"] = messages.clone().into();
+        envelope["input"] = messages.into();
+        envelope
+    })
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    let strict = Host::all().map(|host| {
+        let mut target = Target::on(host);
+        (target.prefill, target.mid_system, target.binds_thinking) = (Some(false), Some(false), Some(true));
+        (target.wants_reasoning, target.alternates, target.system_role) =
+            (Some(true), Some(true), Some(false));
+        (target.forced_choice, target.thinking_budget) = (Some(false), Some(false));
+        target
+    });
+    prop::sample::select(strict.chain([Target::on(Host::unknown())]).collect::<Vec<_>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+
+    fn anything_is_judged_without_a_panic(body in prop_oneof![body(), value()], target in target()) {
+        let text = body.to_string();
+        for dialect in Dialect::ALL {
+            let found = check(&text, dialect, &target);
+            prop_assert_eq!(&found, &check(&text, dialect, &target));
+            for violation in found {
+                let in_messages = ["/messages/", "/input/"].iter().any(|list| violation.at.starts_with(list));
+                let message: String = violation.at.split_inclusive('/').take(3).collect();
+                let there = !in_messages || body.pointer(message.trim_end_matches('/')).is_some();
+                prop_assert!(there, "nothing is at {}", violation.at);
+            }
+        }
+    }
+
+    fn anything_is_a_rewrite_of_itself(body in body(), target in target()) {
+        let text = body.to_string();
+        for dialect in Dialect::ALL {
+            prop_assert_eq!(compare(&text, &text, dialect, &target), []);
+        }
+    }
+
+    fn any_two_bodies_are_compared_without_a_panic(before in body(), after in body()) {
+        for dialect in Dialect::ALL {
+            let _ = compare(&before.to_string(), &after.to_string(), dialect, &Target::of(dialect));
+        }
+    }
+
+    fn text_that_is_cut_or_damaged_is_judged_without_a_panic(body in body(), at in any::<prop::sample::Index>(), c in any::<char>()) {
+        let mut text = body.to_string();
+        let at = text.char_indices().map(|(i, _)| i).nth(at.index(text.chars().count())).unwrap();
+        let _ = check(&text[..at], Dialect::Chat, &Target::of(Dialect::Chat));
+        text.insert(at, c);
+        let _ = check(&text, Dialect::Messages, &Target::of(Dialect::Messages));
+        text.insert_str(at, "\\ud83d");
+        let _ = check(&text, Dialect::Responses, &Target::of(Dialect::Responses));
+    }
+}
+
+fn deep_nesting_is_one_clear_line() {
+    for depth in [200, 10_000, 1_000_000] {
+        let body = format!(r#"{{"messages":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
+        let found = check(&body, Dialect::Chat, &Target::of(Dialect::Chat));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].rule, "G1");
+        assert!(found[0].message.contains("nested deeper"), "{}", found[0].message);
+        assert!(compare(&body, &body, Dialect::Chat, &Target::of(Dialect::Chat)).len() == 1);
+    }
+}
+
+fn a_lone_surrogate_is_reported_where_it_stands() {
+    let body = r#"{"a":["\"\\",{"b/c":"x"}],"messages":[{"role":"user","content":"fine \ud83d\ude00"},
+        {"role":"user","content":[{"type":"text","text":"\ud83d \udc00"},{"type":"text","text":"x\uDFFF"}]}]}"#;
+    let found = check(body, Dialect::Chat, &Target::of(Dialect::Chat));
+    let places: Vec<(&str, &str)> = found.iter().map(|v| (v.rule, v.at.as_str())).collect();
+    assert_eq!(places, [("G1", "/messages/1/content/0/text"), ("G1", "/messages/1/content/1/text")]);
+}
+
+fn a_key_that_stands_twice_is_reported_where_it_stands() {
+    let body = r#"{"x":[1,{"a/b":{"c":1,"c":2,"d":{}}}],"messages":[{"role":"user","content":"hi","content":"ho"}],"x":0}"#;
+    let found = check(body, Dialect::Chat, &Target::of(Dialect::Chat));
+    let places: Vec<(&str, &str)> = found.iter().map(|v| (v.rule, v.at.as_str())).collect();
+    assert_eq!(places, [("G1", "/x/1/a~1b/c"), ("G1", "/messages/0/content"), ("G1", "/x")]);
+}
+
+/// A session of so many messages, half of them calls and results, in each dialect.
+fn session(dialect: Dialect, messages: usize) -> String {
+    let text = "some words that a tool may have said, and more of them";
+    let list: Vec<Value> = (0..messages / 2)
+        .flat_map(|i| {
+            let id = format!("c{i}");
+            match dialect {
+                Dialect::Chat => [
+                    json!({"role":"assistant","content":null,"tool_calls":[{"id":id,"type":"function","function":{"name":"f","arguments":"{\"a\":\"b\"}"}}]}),
+                    json!({"role":"tool","tool_call_id":id,"content":text}),
+                ],
+                Dialect::Messages => [
+                    json!({"role":"assistant","content":[{"type":"tool_use","id":id,"name":"f","input":{"a":"b"}}]}),
+                    json!({"role":"user","content":[{"type":"tool_result","tool_use_id":id,"content":text}]}),
+                ],
+                Dialect::Responses => [
+                    json!({"type":"function_call","call_id":id,"name":"f","arguments":"{}"}),
+                    json!({"type":"function_call_output","call_id":id,"output":text}),
+                ],
             }
         })
         .collect();
-    assert!(samples.len() >= 92);
-    samples
+    let key = if dialect == Dialect::Responses { "input" } else { "messages" };
+    json!({ key: list, "tools": [{"name":"f"}] }).to_string()
 }
 
-fn fields(line: &str) -> Vec<String> {
-    let mut fields = vec![String::new()];
-    let mut quoted = false;
-    for c in line.chars() {
-        match c {
-            '"' => quoted = !quoted,
-            ',' if !quoted => fields.push(String::new()),
-            _ => fields.last_mut().unwrap().push(c),
-        }
-    }
-    fields
-}
-
-fn the_known_quirks_of_real_bodies_are_found_and_no_others() {
-    for sample in samples() {
-        let open_call = match sample.dialect {
-            Dialect::Chat => "O2",
-            Dialect::Messages => "A1",
-            Dialect::Responses => "R2",
-        };
-        let named: BTreeSet<&str> =
-            sample
-                .quirks
-                .iter()
-                .map(|quirk| {
-                    if quirk.starts_with("open call") { open_call } else { quirk.split(' ').next().unwrap() }
-                })
-                .collect();
-        let violations = check(&sample.body, sample.dialect, &sample.target);
-        let vocabulary = ["A1", "A10", "A16", "A23", "G7", "O2", "O3", "R2"];
-        let found: BTreeSet<&str> =
-            violations.iter().map(|v| v.rule).filter(|r| vocabulary.contains(r)).collect();
-        assert_eq!(found, named, "{}", sample.file);
-    }
-}
-
-fn every_error_on_a_real_body_is_explained() {
-    let mut used = BTreeSet::new();
-    let samples = samples();
-    for sample in &samples {
-        let violations = check(&sample.body, sample.dialect, &sample.target);
-        for violation in violations.iter().filter(|v| v.severity == Severity::Error) {
-            let reason = EXPLAINED
-                .iter()
-                .position(|(file, rule, _)| sample.file.starts_with(file) && *rule == violation.rule);
-            assert!(reason.is_some(), "{}: {violation:?} is not explained", sample.file);
-            used.extend(reason);
-        }
-    }
-    assert_eq!(used.len(), EXPLAINED.len(), "an explanation is not needed any more");
-}
-
-fn a_body_is_a_rewrite_of_itself() {
-    for Sample { file, body, dialect, target, .. } in samples() {
-        assert_eq!(compare(&body, &body, dialect, &target), [], "{file}");
-    }
-}
-
-fn a_pretty_printed_or_reordered_body_is_a_rewrite_of_the_original() {
-    fn reversed(value: &Value) -> Value {
-        match value {
-            Value::Object(map) => map.iter().rev().map(|(k, v)| (k.clone(), reversed(v))).collect(),
-            Value::Array(list) => list.iter().map(reversed).collect(),
-            other => other.clone(),
-        }
-    }
-    for Sample { file, body, dialect, target, .. } in samples().into_iter().filter(|s| s.body.len() < 200_000)
-    {
-        let value: Value = serde_json::from_str(&body).unwrap();
-        let pretty = serde_json::to_string_pretty(&reversed(&value)).unwrap();
-        assert_eq!(compare(&body, &pretty, dialect, &target), [], "{file}");
-        assert_eq!(check(&pretty, dialect, &target).len(), check(&body, dialect, &target).len(), "{file}");
-    }
-}
-
-/// Where a body can be cut without cutting a step: before each message that neither answers nor goes on with another.
-fn boundaries(messages: &[Value]) -> Vec<usize> {
-    let mut open: BTreeSet<&str> = BTreeSet::new();
-    let mut places = Vec::new();
-    for (i, message) in messages.iter().enumerate() {
-        let blocks = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let calls = message["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let answers = message["role"] == "tool"
-            || message["type"] == "function_call_output"
-            || blocks.iter().any(|b| b["type"] == "tool_result");
-        let bound = i > 0 && messages[i - 1]["type"] == "reasoning";
-        if open.is_empty() && !answers && !bound {
-            places.push(i);
-        }
-        let of_blocks = blocks.iter().filter(|b| b["type"] == "tool_use").map(|b| &b["id"]);
-        let of_item = (message["type"] == "function_call").then_some(&message["call_id"]);
-        open.extend(
-            calls.iter().map(|call| &call["id"]).chain(of_blocks).chain(of_item).filter_map(Value::as_str),
-        );
-        let of_blocks = blocks.iter().map(|b| &b["tool_use_id"]);
-        let of_output = (message["type"] != "function_call").then_some(&message["call_id"]);
-        for id in of_blocks.chain(of_output).chain([&message["tool_call_id"]]).filter_map(Value::as_str) {
-            open.remove(id);
-        }
-    }
-    places
-}
-
-/// A compaction as simple as can be, written without a line of the checker's: some messages in the middle become one.
-fn compacted(body: &Value, key: &str, cut: std::ops::Range<usize>) -> String {
-    let mut after = body.clone();
-    let summary =
-        serde_json::json!({"role": "user", "content": "In short: work was done and more is to do."});
-    after[key].as_array_mut().unwrap().splice(cut, [summary]);
-    after.to_string()
-}
-
-fn a_simple_compaction_of_a_real_body_breaks_nothing_and_a_careless_one_is_caught() {
-    let (mut fine, mut careless) = (0, 0);
-    let samples = samples();
-    for Sample { file, body, dialect, target, quirks } in &samples {
-        if quirks.iter().any(|quirk| quirk.starts_with("A1 ")) {
-            continue;
-        }
-        let value: Value = serde_json::from_str(body).unwrap();
-        let key = if *dialect == Dialect::Responses { "input" } else { "messages" };
-        let messages = value[key].as_array().unwrap();
-        let is_prompt = |m: &Value| {
-            let results = |list: &Vec<Value>| list.iter().all(|b| b["type"] == "tool_result");
-            m["role"] == "user" && !m["content"].as_array().is_some_and(results)
-        };
-        let Some(newest) = messages.iter().rposition(is_prompt) else { continue };
-        let first = messages.iter().position(|m| m["role"] != "system" && m["role"] != "developer").unwrap();
-        let errors = |after: &str| {
-            let mut found = compare(body, after, *dialect, target);
-            found.retain(|violation| violation.severity == Severity::Error);
-            found
-        };
-        let places = boundaries(messages);
-        let ends: Vec<usize> = places.iter().copied().filter(|&p| p > first + 1 && p <= newest).collect();
-        for &end in ends.iter().step_by(ends.len() / 4 + 1) {
-            assert_eq!(errors(&compacted(&value, key, first..end)), [], "{file} {first}..{end}");
-            fine += 1;
-        }
-        let behind: Vec<usize> = places.iter().copied().filter(|&p| p > newest + 2).collect();
-        if let Some(&end) = behind.get(behind.len() / 2) {
-            assert_eq!(errors(&compacted(&value, key, newest + 1..end)), [], "{file} {newest}+1..{end}");
-            fine += 1;
-            assert_ne!(
-                errors(&compacted(&value, key, newest..end)),
-                [],
-                "{file}: the newest message went unnoticed"
-            );
-        }
-        // Reasoning may be dropped from the item behind it; R4 has its own example.
-        let inside = |p: &usize| !places.contains(p) && messages[p - 1]["type"] != "reasoning";
-        for within in (first + 2..newest).filter(inside).step_by(7).take(4) {
-            assert_ne!(
-                errors(&compacted(&value, key, first..within)),
-                [],
-                "{file}: cut inside a step at {within}"
-            );
-            careless += 1;
-        }
-    }
-    say!("{fine} compactions accepted, {careless} careless ones caught");
-    assert!(fine > 100 && careless > 30, "{fine} {careless}");
-}
-
-fn every_rule_of_the_page_is_checked_or_said_not_to_be() {
-    let numbers: Vec<&str> =
-        RULES.iter().map(|rule| rule.number).chain(NOT_CHECKED.iter().map(|(number, _)| *number)).collect();
-    let page = fs::read_to_string(shared("protocol-rules.md")).unwrap();
-    let of_list = page.lines().filter_map(|line| line.strip_prefix("- **"));
-    let of_table = page.lines().filter_map(|line| line.strip_prefix("| G").map(|_| &line[2..]));
-    for line in of_list.chain(of_table) {
-        let end = line.find(|c: char| !c.is_ascii_alphanumeric()).unwrap();
-        let number = &line[..end];
-        assert!(numbers.contains(&number), "{number} is neither checked nor said not to be");
-    }
-}
-
-fn real_bodies_with_a_piece_cut_out_are_judged_without_a_panic() {
-    for Sample { body, dialect, target, .. } in samples().iter().filter(|sample| sample.body.len() < 40_000) {
-        let places = body.char_indices().map(|(place, _)| place).step_by(body.len() / 12 + 1);
-        for place in places {
-            let without = body[..place].to_owned() + body[place..].trim_start_matches(|c: char| c != ',');
-            for damaged in [&body[..place], &without] {
-                let _ = check(damaged, *dialect, target);
-                let _ = compare(body, damaged, *dialect, target);
-            }
-        }
-        let value: Value = serde_json::from_str(body).unwrap();
-        let key = if *dialect == Dialect::Responses { "input" } else { "messages" };
-        for i in 0..value[key].as_array().map_or(0, Vec::len) {
-            let mut without = value.clone();
-            without[key].as_array_mut().unwrap().remove(i);
-            for other in Dialect::ALL {
-                let _ = check(&without.to_string(), other, target);
-                let _ = compare(body, &without.to_string(), other, target);
-            }
-        }
+fn time_is_in_proportion_to_the_number_of_messages() {
+    for dialect in Dialect::ALL {
+        let target = Target::of(dialect);
+        let body = |times: usize| session(dialect, 1_000 * times);
+        assert_in_proportion("check", body, |body| drop(check(body, dialect, &target)));
+        assert_in_proportion("compare", body, |body| drop(compare(body, body, dialect, &target)));
     }
 }

@@ -42,6 +42,7 @@ mod cache_marks;
 mod cache_model;
 mod cache_sessions;
 mod check;
+mod check_real;
 mod compressor;
 mod cost_sessions;
 mod digest;
@@ -72,6 +73,7 @@ fn main() {
         cache_model::tests,
         cache_sessions::tests,
         check::tests,
+        check_real::tests,
         compressor::tests,
         cost_sessions::tests,
         digest::tests,

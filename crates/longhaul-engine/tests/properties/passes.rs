@@ -1,32 +1,24 @@
-//! The passes: cases that a person can read, one file a pass under `passes/`, and what must hold over generated sessions.
-//!
-//! A case has a sentence, how many of the newest units are kept (`keep`), a session in the notation of `support/session.rs`, and
-//! the changes as `unit.block pass: text`, the same in every dialect. `UPDATE_GOLDEN=1 cargo test` writes them anew; read the
-//! difference before keeping it.
+//! What must hold of the passes, over generated sessions and real ones.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::path::Path;
-use std::time::Instant;
 
-use crate::support::session::{self, Call, Turn};
-use crate::support::{Numbers, corpus, generate};
+use crate::support::notation::{Answer, By, Part, Session, Unit};
+use crate::support::passes::{changes, policy};
+use crate::support::{Numbers, assert_in_proportion, corpus, generate, write};
 use longhaul_engine::action::Actions;
 use longhaul_engine::check::{Severity, Target, check};
-use longhaul_engine::passes::{ByteLimits, Change, NewText, PASSES, Scope, byte_budget, run_all};
-use longhaul_engine::policy::{Config, Policy};
+use longhaul_engine::passes::{ByteLimits, Change, NewText, PASSES, byte_budget, run_all};
 use longhaul_engine::transcript::{Block, BlockKind, Form, Transcript};
-use longhaul_engine::{Dialect, Rewrite, models, wire};
+use longhaul_engine::{Dialect, Rewrite, wire};
 use serde_json::Value;
 
 tests! {
     always: [
-        each_pass_does_as_written_down,
         whatever_comes_in_it_gets_shorter_stays_valid_and_comes_to_rest,
         each_pass_alone_comes_to_rest_too,
         a_failure_never_reads_as_a_success,
         a_body_that_is_too_large_loses_images_first_then_the_largest_results,
-        looking_is_linear_and_fast,
+        looking_takes_time_in_proportion_to_the_bytes,
         forms_of_arguments_stay_what_they_are,
     ],
     real: [
@@ -34,92 +26,32 @@ tests! {
     ],
 }
 
-fn policy(prune_characters: usize) -> Policy {
-    let (mut policy, _) = Policy::new(&Config::default(), &models::find("gpt-5")).unwrap();
-    policy.prune_characters = prune_characters;
-    policy
-}
-
-/// The changes of `run`, with all but the newest `keep` units allowed.
-fn changes(
-    policy: &Policy,
-    transcript: &Transcript<'_>,
-    keep: usize,
-    run: impl Fn(&Scope<'_, '_>) -> Vec<Change>,
-) -> Vec<Change> {
-    let actions = Actions::of(transcript);
-    let allowed = transcript.units.len().saturating_sub(keep);
-    let scope = Scope {
-        policy,
-        transcript,
-        actions: &actions,
-        may_change: &|unit| unit < allowed,
-        handle: &|_| None,
-    };
-    run(&scope)
-}
-
 fn applied(transcript: &Transcript<'_>, changes: &[Change]) -> String {
     let edits = changes.iter().map(|change| change.to.edit(transcript, change.at).unwrap()).collect();
     Rewrite::new(transcript, edits).unwrap().apply(transcript.body)
 }
 
-fn shown(change: &Change) -> String {
-    let (NewText::Text(text) | NewText::Mark(text)) = &change.to;
-    format!("{}.{} {}: {}\n", change.at.unit, change.at.block, change.pass, text.replace('\n', "\\n"))
+const PICTURE: Part = Part::Image { width: 1, height: 1 };
+
+/// A reply with calls.
+fn step(calls: Vec<Part>) -> Unit {
+    let reply = Part::Text("I do.".to_owned());
+    Unit { by: By::Assistant, parts: [reply].into_iter().chain(calls).collect() }
 }
 
-fn each_pass_does_as_written_down() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/passes");
-    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    assert_eq!(paths.len(), PASSES.len(), "one a pass");
-    let mut wrong = String::new();
-    for path in paths {
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let mut anew = String::new();
-        for case in text.split("\n# ").map(|case| case.trim_start_matches("# ")) {
-            let (head, rest) = case.split_once("== before\n").unwrap();
-            let (before, after) = rest.split_once("== after\n").unwrap();
-            let field =
-                |name: &str| head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-            let keep = field("keep").map_or(1, |keep| keep.parse().unwrap());
-            let turns = session::read(before);
-            // Only one dialect can say on the wire that a call failed.
-            let flagged = turns
-                .iter()
-                .any(|turn| matches!(turn, Turn::Calls(calls) if calls.iter().any(|call| call.failed)));
-            let dialects = if flagged { &[Dialect::Messages][..] } else { &Dialect::ALL[..] };
-            let made: BTreeSet<String> = dialects
-                .iter()
-                .map(|dialect| {
-                    let body = session::body(*dialect, &turns);
-                    let (transcript, _) = wire::parse(*dialect, &body).unwrap();
-                    changes(&policy(200), &transcript, keep, run_all).iter().map(shown).collect()
-                })
-                .collect();
-            assert_eq!(made.len(), 1, "{name}: the dialects differ: {made:#?}");
-            let made = made.into_iter().next().unwrap();
-            assert!(
-                made.is_empty() || made.contains(&format!(" {name}: ")) || head.contains("not "),
-                "{name} is not in {made}"
-            );
-            if made.trim_end() != after.trim_end() {
-                let _ = write!(wrong, "--- {name}: {head}{made}");
-            }
-            let _ = write!(anew, "# {head}== before\n{before}== after\n{made}\n");
-        }
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(&path, format!("{}\n", anew.trim_end())).unwrap();
-            wrong.clear();
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong}");
+/// A step of one call.
+fn call(tool: &str, arguments: String, result: String) -> Unit {
+    let answer = Some(Answer { blocks: vec![Part::Text(result)], failed: false });
+    step(vec![Part::Call { tool: tool.to_owned(), arguments, answer }])
+}
+
+fn body(dialect: Dialect, units: Vec<Unit>) -> String {
+    let session = Session { units, ..Session::default() };
+    write::body(dialect, "m", &session, &session)
 }
 
 /// A session of a few files and commands, so that things come again.
-fn some_session(numbers: &mut Numbers) -> Vec<Turn> {
+fn some_session(numbers: &mut Numbers) -> Vec<Unit> {
     const FILES: [&str; 3] = ["src/a.rs", "b.py", "żółw.txt"];
     const COMMANDS: [&str; 5] = ["make", "cargo test", "cat b.py", "sed -n '2,9p' src/a.rs", "echo x > b.py"];
     const PIECES: [&str; 9] = [
@@ -143,8 +75,9 @@ fn some_session(numbers: &mut Numbers) -> Vec<Turn> {
     (0..4 + numbers.below(14))
         .map(|_| {
             if numbers.one_in(5) {
-                let image = if numbers.one_in(2) { " [image]" } else { "" };
-                return Turn::User(format!("please {}{image}", numbers.below(9)));
+                let image = numbers.one_in(2).then_some(PICTURE);
+                let text = Part::Text(format!("please {}", numbers.below(9)));
+                return Unit { by: By::User, parts: [text].into_iter().chain(image).collect() };
             }
             let count = 1 + usize::from(numbers.one_in(4));
             let calls = (0..count).map(|_| {
@@ -165,11 +98,13 @@ fn some_session(numbers: &mut Numbers) -> Vec<Turn> {
                     3 => ("custom", "no json".repeat(40)),
                     _ => ("bash", format!(r#"{{"command":"{}"}}"#, numbers.pick(&COMMANDS))),
                 };
-                let image = if numbers.one_in(9) { "[image]" } else { "" };
-                let result = format!("{}{image}", numbers.pick(&outputs));
-                Call { tool: tool.into(), arguments, result, failed: numbers.one_in(7) }
+                let image = numbers.one_in(9).then_some(PICTURE);
+                let text = Part::Text(numbers.pick(&outputs).clone());
+                let blocks = [text].into_iter().chain(image).collect();
+                let answer = Some(Answer { blocks, failed: numbers.one_in(7) });
+                Part::Call { tool: tool.into(), arguments, answer }
             });
-            Turn::Calls(calls.collect())
+            step(calls.collect())
         })
         .collect()
 }
@@ -200,8 +135,7 @@ fn lengthened(body: String) -> String {
 fn bodies(each: u64) -> impl Iterator<Item = (Dialect, String)> {
     Dialect::ALL.into_iter().flat_map(move |dialect| {
         let odd = (0..each).map(move |seed| (dialect, lengthened(generate::body(dialect, seed).body)));
-        let again =
-            (0..each).map(move |seed| (dialect, session::body(dialect, &some_session(&mut Numbers(seed)))));
+        let again = (0..each).map(move |seed| (dialect, body(dialect, some_session(&mut Numbers(seed)))));
         odd.chain(again)
     })
 }
@@ -316,19 +250,12 @@ fn a_failure_never_reads_as_a_success() {
 fn a_body_that_is_too_large_loses_images_first_then_the_largest_results() {
     let line = "some line of output\n";
     for dialect in Dialect::ALL {
-        let call = |result: String| {
-            Turn::Calls(vec![Call {
-                tool: "bash".into(),
-                arguments: r#"{"command":"make"}"#.into(),
-                result,
-                failed: false,
-            }])
-        };
-        let picture = Turn::User("look [image]".into());
-        let small = call(line.repeat(100));
-        let large = call(line.repeat(400));
-        let turns = [picture.clone(), small, large, picture, call("ok".into())];
-        let body = session::body(dialect, &turns);
+        let make = |result: String| call("bash", r#"{"command":"make"}"#.into(), result);
+        let picture = Unit { by: By::User, parts: vec![Part::Text("look".into()), PICTURE] };
+        let (small, large) = (make(line.repeat(100)), make(line.repeat(400)));
+        // Without a reply in between the picture would stand in the message of the large result.
+        let units = vec![picture.clone(), small, large, step(Vec::new()), picture, make("ok".into())];
+        let body = body(dialect, units);
         let (transcript, _) = wire::parse(dialect, &body).unwrap();
         let of = |body: usize, string: usize| {
             let limits = ByteLimits { body, string };
@@ -347,8 +274,8 @@ fn a_body_that_is_too_large_loses_images_first_then_the_largest_results() {
     assert!(ByteLimits::default().body <= 32 << 20 && ByteLimits::default().string <= 1 << 20);
 }
 
-/// Where nothing matches the passes only look: the time is that of a few looks at each byte.
-fn looking_is_linear_and_fast() {
+/// Where nothing matches the passes only look: a few looks at each byte.
+fn looking_takes_time_in_proportion_to_the_bytes() {
     let text = |seed: usize| -> String {
         (0..60)
             .map(|line| {
@@ -356,40 +283,21 @@ fn looking_is_linear_and_fast() {
             })
             .collect()
     };
-    let time = |steps: usize| {
-        let call = |seed: usize| Call {
-            tool: "bash".into(),
-            arguments: format!(r#"{{"command":"run {seed}"}}"#),
-            result: text(seed),
-            failed: false,
-        };
-        let turns: Vec<Turn> = (1..=steps).map(|seed| Turn::Calls(vec![call(seed)])).collect();
-        let body = session::body(Dialect::Chat, &turns);
-        let (transcript, _) = wire::parse(Dialect::Chat, &body).unwrap();
-        let start = Instant::now();
-        assert_eq!(
-            changes(&policy(200), &transcript, steps, |scope| {
-                let start = Instant::now();
-                let made = run_all(scope);
-                say!("{} bytes: run_all {:?}", body.len(), start.elapsed());
-                made
-            }),
-            []
-        );
-        say!("with actions {:?}", start.elapsed());
-        (body.len(), start.elapsed().as_secs_f64())
+    let make = |times: usize| {
+        let run = |seed: usize| call("bash", format!(r#"{{"command":"run {seed}"}}"#), text(seed));
+        body(Dialect::Chat, (1..=300 * times).map(run).collect())
     };
-    let (small, large) = (time(250), time(2_500));
-    assert!(large.0 > 5_000_000, "{large:?}");
-    assert!(large.1 < 40.0 * small.1 + 0.5, "ten times the bytes took {} instead of {}", large.1, small.1);
+    assert_in_proportion("looking", make, |body| {
+        let (transcript, _) = wire::parse(Dialect::Chat, body).unwrap();
+        assert_eq!(changes(&policy(200), &transcript, transcript.units.len(), run_all), []);
+    });
 }
 
 fn forms_of_arguments_stay_what_they_are() {
     let long = "x".repeat(300);
     for (dialect, form) in [(Dialect::Chat, Form::JsonInString), (Dialect::Messages, Form::Json)] {
         let arguments = format!(r#"{{"n":1.50,"path":"{long}","deep":[{{"é\u00e9":"{long}"}}]}}"#);
-        let call = Call { tool: "write".into(), arguments, result: "ok".into(), failed: false };
-        let body = session::body(dialect, &[Turn::Calls(vec![call])]);
+        let body = body(dialect, vec![call("write", arguments, "ok".into())]);
         let (transcript, _) = wire::parse(dialect, &body).unwrap();
         let made = changes(&policy(200), &transcript, 0, run_all);
         let block = transcript.units[0].blocks().nth(made[0].at.block).unwrap();

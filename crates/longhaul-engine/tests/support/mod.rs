@@ -2,12 +2,16 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 pub mod generate;
-pub mod session;
+pub mod notation;
+pub mod passes;
+pub mod write;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use longhaul_engine::transcript::{Block, Exchange, Status, Transcript, UnitKind};
 use longhaul_engine::{Dialect, wire};
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
 /// A file or folder of the shared data, which only the tests that are listed as `real` read.
@@ -128,6 +132,23 @@ pub fn canonical(json: &str) -> String {
         }
     }
     serde_json::from_str(json).map_or_else(|_| json.to_owned(), |value| sorted(value).to_string())
+}
+
+/// Fails where eight times the input takes far more than eight times the work: a quadratic walk takes 64 times as much. Work is
+/// the time that this thread had on a processor, the least of several runs, which other work on the machine hardly changes.
+pub fn assert_in_proportion<T>(what: &str, make: impl Fn(usize) -> T, run: impl Fn(&T)) {
+    let spent = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
+    let work = |times: usize| {
+        let input = make(times);
+        let once = |_| {
+            let start = spent();
+            run(&input);
+            spent().abs_diff(start)
+        };
+        (0..5).map(once).min().unwrap()
+    };
+    let (one, eight) = (work(1), work(8));
+    assert!(eight < 24 * one, "{what}: eight times the input took {one:?} → {eight:?}");
 }
 
 /// Repeatable numbers for tests: `SplitMix64`.

@@ -12,6 +12,7 @@
 //! bash     make test                            no arrow: the call has no result (open at the end, else aborted)
 //! write    a.py := x = 1 → ok                   a path and a content
 //! ask      {"question":"which?"} → the left one  arguments as JSON, where the word has more than one
+//! patch    `*** Begin Patch` → done             arguments that are no JSON
 //! orphan   → ok                                 a result without a call
 //! user     what is this?
 //! + image  800x600                              a picture
@@ -28,7 +29,7 @@
 
 use std::fmt::Write as _;
 
-use crate::support::Numbers;
+use super::Numbers;
 
 /// A transcript before it is written in a dialect.
 #[derive(Debug, Clone, Default)]
@@ -182,6 +183,9 @@ fn call(tool: &str, rest: &str) -> Part {
 fn json_arguments(tool: &str, words: &str) -> String {
     if words.starts_with('{') {
         return expanded(words).replace('\n', "\\n");
+    }
+    if let Some(raw) = words.strip_prefix('`').and_then(|words| words.strip_suffix('`')) {
+        return text(raw);
     }
     if let Some((path, content)) = words.split_once(" := ") {
         return serde_json::json!({"path": path, "content": text(content)}).to_string();

@@ -3,7 +3,7 @@
 use longhaul_engine::Dialect;
 use serde_json::{Map, Value, json};
 
-use crate::notation::{Answer, By, Part, Seal, Session, Unit};
+use super::notation::{Answer, By, Part, Seal, Session, Unit};
 
 /// The body of a session whose tool definitions are those of `all`, of which it is the beginning.
 pub fn body(dialect: Dialect, model: &str, session: &Session, all: &Session) -> String {
@@ -193,8 +193,7 @@ fn anthropic(messages: &mut Vec<Value>, unit: &Unit, number: usize) {
                 panic!("thinking without a signature is not valid in messages")
             }
             Part::Call { tool, arguments, answer } => {
-                let input: Value =
-                    serde_json::from_str(arguments).unwrap_or_else(|e| panic!("{e}: {arguments}"));
+                let input: Value = serde_json::from_str(arguments).unwrap_or_else(|_| json!(arguments));
                 said.push(json!({"type": "tool_use", "id": id, "name": tool, "input": input}));
                 answer.iter().for_each(&mut result);
             }
