@@ -2,6 +2,7 @@
 //! real ones.
 
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 
 use crate::support::generate::{self, Generated};
 use crate::support::{Numbers, corpus, sketch};
@@ -305,7 +306,8 @@ fn is_blank(blocks: &[Block<'_>]) -> bool {
 }
 
 /// A generated body under circumstances that make a compaction due, other ones for each seed.
-fn trial(generated: &Generated, seed: u64) -> Trial<'_> {
+fn trial(generated: &Generated) -> Trial<'_> {
+    let seed = generated.seed;
     let mut numbers = Numbers(seed ^ 0x5EED);
     let model = match generated.dialect {
         Dialect::Messages => *numbers.pick(&["claude-sonnet-4-5", "some-model"]),
@@ -334,7 +336,7 @@ fn trial(generated: &Generated, seed: u64) -> Trial<'_> {
 }
 
 /// The cases to try: all of them; or, for somebody who looks into one, those that `GENERATED` names, as in
-/// `GENERATED="chat 28, messages 3" cargo test -p longhaul-engine --test properties every_generated -- --nocapture`;
+/// `GENERATED="chat 28, messages 3" cargo test -p longhaul-engine --test properties every_generated`;
 /// or those of other seeds, in every dialect, as in `GENERATED=4000..9000`.
 struct Cases {
     list: Vec<(Dialect, u64)>,
@@ -366,55 +368,49 @@ impl Cases {
             shown: true,
         }
     }
-}
 
-/// What is wrong with each of these cases; and how many were compacted, with a checkpoint, with secrets.
-fn run(cases: impl Iterator<Item = (Dialect, u64)>, shown: bool) -> (Vec<String>, [usize; 3]) {
-    let (mut all, mut counts) = (Vec::new(), [0; 3]);
-    for (dialect, seed) in cases {
-        let generated = generate::long_body(dialect, seed);
-        let trial = trial(&generated, seed);
+    /// Judges a case: whether it was compacted, with a checkpoint, with secrets.
+    fn judge(&self, generated: &Generated) -> [bool; 3] {
+        let trial = trial(generated);
         let (outcome, wrong) = trial.judge(&generated.secrets);
-        if shown {
-            say!("{}: {:?}\n{}", trial.name, trial.wish, generated.body);
+        if self.shown {
+            println!("{}: {:?}\n{}", trial.name, trial.wish, generated.body);
             let after = outcome.as_ref().map(|o| format!("{:?}\n{}", o.report.tokens, o.body));
-            say!("→ {}", after.unwrap_or_else(|| "left as it is".to_owned()));
+            println!("→ {}", after.unwrap_or_else(|| "left as it is".to_owned()));
         }
-        if let Some(outcome) = outcome {
-            counts[0] += 1;
-            counts[1] += usize::from(outcome.report.checkpoint.is_some());
-            counts[2] += usize::from(!generated.secrets.is_empty());
-        }
-        all.extend(wrong.into_iter().map(|wrong| format!("{}: {wrong}", trial.name)));
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        outcome.map_or([false; 3], |outcome| {
+            [true, outcome.report.checkpoint.is_some(), !generated.secrets.is_empty()]
+        })
     }
-    (all, counts)
 }
 
 fn every_generated_body_is_compacted_as_promised() {
-    let Cases { list, shown } = Cases::wanted();
+    let cases = Cases::wanted();
+    let list = &cases.list;
     let are_all = list.len() as u64 >= CASES * Dialect::ALL.len() as u64;
     if are_all {
         let mut tally = generate::Tally::default();
-        for (dialect, seed) in &list {
+        for (dialect, seed) in list {
             tally.add(&generate::long_body(*dialect, *seed));
         }
         tally.assert_each_at_least(100);
     }
-    let (mut wrong, mut counts) = (Vec::new(), [0; 3]);
-    std::thread::scope(|scope| {
-        let half = |odd: usize| list.iter().copied().skip(odd).step_by(2);
-        let halves = [0, 1].map(|odd| scope.spawn(move || run(half(odd), shown)));
-        for half in halves {
-            let (found, counted) = half.join().unwrap();
-            wrong.extend(found);
-            counts.iter_mut().zip(counted).for_each(|(sum, count)| *sum += count);
-        }
+    let run = |half: usize| {
+        let half = list.iter().skip(half).step_by(2);
+        let bodies = half.map(|(dialect, seed)| generate::long_body(*dialect, *seed));
+        generate::hold(bodies, |generated| cases.judge(generated))
+    };
+    let results = std::thread::scope(|scope| {
+        let other = scope.spawn(|| run(1));
+        let mut results = run(0);
+        results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        results
     });
-    let show: Vec<String> = wrong.iter().map(|wrong| wrong.chars().take(500).collect()).collect();
-    assert!(wrong.is_empty(), "{} do not hold\n{}", wrong.len(), show.join("\n"));
-    let [compacted, with_checkpoint, with_secrets] = counts;
+    let [compacted, with_checkpoint, with_secrets] =
+        [0, 1, 2].map(|at| results.iter().filter(|result| result[at]).count());
     say!("{compacted} compacted, {with_checkpoint} with a checkpoint, {with_secrets} with secrets");
-    assert!(!are_all || with_checkpoint > 3_000 && with_secrets > 1_000, "{counts:?}");
+    assert!(!are_all || with_checkpoint > 3_000 && with_secrets > 1_000);
 }
 
 /// The floor in the words of its definition: system, tools, what the user said last, instructions in mid-conversation, the last

@@ -1,5 +1,7 @@
 //! What holds for the evidence of any body: generated ones in every dialect always, real ones where `LONGHAUL_SHARED` is set.
 
+use std::cell::RefCell;
+
 use crate::support::{assert_in_proportion, corpus, generate};
 use longhaul_engine::Dialect;
 use longhaul_engine::evidence::Evidence;
@@ -41,14 +43,12 @@ fn holds(transcript: &Transcript<'_>, known: &mut Known) -> Evidence {
 }
 
 fn generated_bodies_of_every_dialect_are_read() {
-    let mut known = Known::default();
-    for seed in 0..300 {
-        for dialect in [Dialect::Chat, Dialect::Messages, Dialect::Responses] {
-            let generated = generate::body(dialect, seed);
-            let (transcript, _) = wire::parse(dialect, &generated.body).unwrap();
-            holds(&transcript, &mut known);
-        }
-    }
+    let known = RefCell::new(Known::default());
+    let bodies = Dialect::ALL.into_iter().flat_map(|d| (0..300).map(move |seed| generate::body(d, seed)));
+    generate::hold(bodies, |generated| {
+        let (transcript, _) = wire::parse(generated.dialect, &generated.body).unwrap();
+        holds(&transcript, &mut known.borrow_mut());
+    });
 }
 
 fn real_bodies_are_read() {

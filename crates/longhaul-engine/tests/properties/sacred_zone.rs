@@ -282,17 +282,14 @@ fn every_real_body_stays_valid_at_three_window_sizes() {
 }
 
 fn every_generated_body_stays_as_valid_as_it_was() {
-    for dialect in Dialect::ALL {
-        for seed in 0..600 {
-            let generated = generate::body(dialect, seed);
-            let mut policy = policy("gpt-5", 4_000);
-            (policy.sacred.min, policy.sacred.recent_least, policy.sacred.recent_most) = (5, 10, 10);
-            (policy.digest_all, policy.drop_oldest) = (120, 150);
-            (policy.sacred.trigger, policy.sacred.target) = (20, 60);
-            if let Plan::Ready(outcome) = plan(&policy, &wish(), dialect, &generated.body) {
-                let name = format!("{dialect} {seed}\n{}\n→\n{}", generated.body, outcome.body);
-                judge(&name, &policy, dialect, &generated.body, &outcome);
-            }
+    let mut policy = policy("gpt-5", 4_000);
+    (policy.sacred.min, policy.sacred.recent_least, policy.sacred.recent_most) = (5, 10, 10);
+    (policy.digest_all, policy.drop_oldest) = (120, 150);
+    (policy.sacred.trigger, policy.sacred.target) = (20, 60);
+    let bodies = Dialect::ALL.into_iter().flat_map(|d| (0..600).map(move |seed| generate::body(d, seed)));
+    generate::hold(bodies, |generated| {
+        if let Plan::Ready(outcome) = plan(&policy, &wish(), generated.dialect, &generated.body) {
+            judge(&outcome.body, &policy, generated.dialect, &generated.body, &outcome);
         }
-    }
+    });
 }

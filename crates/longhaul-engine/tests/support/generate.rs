@@ -1,7 +1,8 @@
 //! Generated bodies in all three dialects, with the quirks that real ones have, each counted by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
 use longhaul_engine::Dialect;
 use serde_json::{Value, json};
@@ -11,10 +12,70 @@ use super::Numbers;
 /// A generated body, and the quirks that are in it.
 pub struct Generated {
     pub dialect: Dialect,
+    pub seed: u64,
+    length: Length,
     pub body: String,
     pub quirks: Vec<&'static str>,
     /// Secrets that somebody said or printed.
     pub secrets: Vec<String>,
+    /// What can be left out of it.
+    parts: Vec<Part>,
+}
+
+/// A part that a body can do without: a unit, or all of a text but its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Unit(usize),
+    Text(usize),
+}
+
+impl Generated {
+    /// The same body without the parts that it fails without as well: at first half of them at once, at last one by one.
+    pub fn smallest(&self, fails: impl Fn(&Self) -> bool) -> Self {
+        let write = |without: &BTreeSet<Part>| write(self.dialect, self.seed, self.length, without);
+        let mut without = BTreeSet::new();
+        let mut size = self.parts.len();
+        while size > 0 {
+            for some in self.parts.chunks(size) {
+                let more = without.iter().chain(some).copied().collect();
+                if fails(&write(&more)) {
+                    without = more;
+                }
+            }
+            size /= 2;
+        }
+        write(&without)
+    }
+}
+
+/// What a property gives for each body. Where it panics, how often it does, and on which small body it still does.
+pub fn hold<T>(bodies: impl Iterator<Item = Generated>, property: impl Fn(&Generated) -> T) -> Vec<T> {
+    let run = |body: &Generated| {
+        catch_unwind(AssertUnwindSafe(|| property(body))).map_err(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("it panics").to_owned()
+        })
+    };
+    let (mut held, mut broken) = (Vec::new(), Vec::new());
+    for body in bodies {
+        match run(&body) {
+            Ok(result) => held.push(result),
+            Err(why) => {
+                // The first one has been shown with its place; the others would say the same.
+                set_hook(Box::new(|_| {}));
+                broken.push((body, why));
+            }
+        }
+    }
+    let Some((first, _)) = broken.first() else { return held };
+    let small = first.smallest(|body| run(body).is_err());
+    let why = run(&small).err().unwrap_or_default();
+    drop(take_hook());
+    let all = broken.iter().map(|(body, why)| {
+        format!("{} {}: {}", body.dialect, body.seed, why.chars().take(500).collect::<String>())
+    });
+    let all = all.collect::<Vec<_>>().join("\n");
+    panic!("{} do not hold\n{all}\n\nthe first, made small:\n{}\n{why}", broken.len(), small.body);
 }
 
 /// Every quirk that each dialect's generator can produce: the classes that tests count.
@@ -162,12 +223,12 @@ impl Tally {
 
 /// A body, the same for the same seed.
 pub fn body(dialect: Dialect, seed: u64) -> Generated {
-    write(dialect, seed, Length::Short)
+    write(dialect, seed, Length::Short, &BTreeSet::new())
 }
 
 /// A body that is worth compacting: more units, some of them long, some with secrets in them.
 pub fn long_body(dialect: Dialect, seed: u64) -> Generated {
-    write(dialect, seed, Length::Long)
+    write(dialect, seed, Length::Long, &BTreeSet::new())
 }
 
 /// So many bodies with their names, of one dialect after the other.
@@ -175,7 +236,7 @@ pub fn some(count: u64) -> impl Iterator<Item = (String, Generated)> {
     (0..count).map(|seed| (format!("generated {seed}"), body(Dialect::ALL[seed as usize % 3], seed)))
 }
 
-fn write(dialect: Dialect, seed: u64, length: Length) -> Generated {
+fn write(dialect: Dialect, seed: u64, length: Length, without: &BTreeSet<Part>) -> Generated {
     let mut writer = Writer {
         numbers: Numbers(seed),
         dialect,
@@ -185,9 +246,12 @@ fn write(dialect: Dialect, seed: u64, length: Length) -> Generated {
         secrets: Vec::new(),
         next_id: 0,
         texts: 0,
+        parts: Vec::new(),
+        without,
+        gone: BTreeSet::new(),
     };
     writer.units();
-    writer.finish()
+    writer.finish(seed)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -214,7 +278,7 @@ const WORDS: &[&str] = &[
     "</div>",
 ];
 
-struct Writer {
+struct Writer<'w> {
     numbers: Numbers,
     dialect: Dialect,
     length: Length,
@@ -223,6 +287,10 @@ struct Writer {
     secrets: Vec<String>,
     next_id: usize,
     texts: usize,
+    parts: Vec<Part>,
+    without: &'w BTreeSet<Part>,
+    /// The items of units that are left out.
+    gone: BTreeSet<usize>,
 }
 
 /// Stands for half a surrogate pair, which no `Value` can hold, until the body is text.
@@ -230,7 +298,13 @@ const HALF_PAIR: &str = "@half-pair@";
 /// Stands for a second key of the same name.
 const SECOND_ROLE: &str = "@second-role@";
 
-impl Writer {
+impl Writer<'_> {
+    /// Whether a part is left out. It has been drawn all the same, or all that follows would be another body's.
+    fn leaves_out(&mut self, part: Part) -> bool {
+        self.parts.push(part);
+        self.without.contains(&part)
+    }
+
     fn quirk(&mut self, name: &'static str) {
         debug_assert!(
             quirk_classes(self.dialect).contains(&name),
@@ -261,8 +335,11 @@ impl Writer {
         self.texts += 1;
         let count = 1 + self.numbers.below(3);
         let words: Vec<&str> = (0..count).map(|_| *self.numbers.pick(WORDS)).collect();
-        let words = format!("{} ({})", words.join(" "), self.texts);
-        if self.length == Length::Long { words + &self.more_words() } else { words }
+        let mut words = format!("{} ({})", words.join(" "), self.texts);
+        if self.length == Length::Long {
+            words += &self.more_words();
+        }
+        if self.leaves_out(Part::Text(self.texts)) { format!("({})", self.texts) } else { words }
     }
 
     /// What makes a text long, and now and then a secret.
@@ -385,17 +462,22 @@ impl Writer {
             Length::Short => 1 + self.numbers.below(7),
             Length::Long => 6 + self.numbers.below(14),
         };
-        for _ in 0..count {
-            match self.numbers.below(10) {
-                0..3 => self.prompt(),
-                3..8 => self.step(),
-                _ => self.oddity(),
+        for unit in 0..=count {
+            let before = self.items.len();
+            if unit < count {
+                match self.numbers.below(10) {
+                    0..3 => self.prompt(),
+                    3..8 => self.step(),
+                    _ => self.oddity(),
+                }
+            } else if self.rarely(4, "open call") {
+                self.reply(&[]);
+                let id = format!("open_{}", self.next_id);
+                self.calls(&[(id, false)]);
             }
-        }
-        if self.rarely(4, "open call") {
-            self.reply(&[]);
-            let id = format!("open_{}", self.next_id);
-            self.calls(&[(id, false)]);
+            if self.leaves_out(Part::Unit(unit)) {
+                self.gone.extend(before..self.items.len());
+            }
         }
     }
 
@@ -621,8 +703,9 @@ impl Writer {
         self.items.push(item);
     }
 
-    fn finish(mut self) -> Generated {
-        let items = std::mem::take(&mut self.items);
+    fn finish(mut self, seed: u64) -> Generated {
+        let items = std::mem::take(&mut self.items).into_iter().enumerate();
+        let items = items.filter(|(at, _)| !self.gone.contains(at)).map(|(_, item)| item).collect();
         let value = if self.rarely(12, "bare array") { Value::Array(items) } else { self.envelope(items) };
         let body = match self.numbers.below(3) {
             0 => serde_json::to_string_pretty(&value).unwrap(),
@@ -632,7 +715,8 @@ impl Writer {
         let body = body.replace(HALF_PAIR, "\\ud83d").replace(SECOND_ROLE, "role");
         self.quirks.sort_unstable();
         self.quirks.dedup();
-        Generated { dialect: self.dialect, body, quirks: self.quirks, secrets: self.secrets }
+        let Self { dialect, length, quirks, secrets, parts, .. } = self;
+        Generated { dialect, seed, length, body, quirks, secrets, parts }
     }
 
     fn envelope(&mut self, items: Vec<Value>) -> Value {
