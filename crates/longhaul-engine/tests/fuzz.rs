@@ -1,15 +1,7 @@
 //! Bytes nobody thought of. Under `cargo test` each target runs a bounded number of random inputs; under
 //! `cargo bolero test` the same targets run for as long as they are given, led by coverage.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::too_many_lines,
-    clippy::needless_pass_by_value,
-    clippy::similar_names,
-    clippy::format_collect,
-    reason = "all of it is test code, in functions too"
-)]
+#![allow(clippy::unwrap_used, reason = "all of it is test code, in functions too")]
 
 use bolero::check;
 use longhaul_engine::{Dialect, Edit, Rewrite, wire};

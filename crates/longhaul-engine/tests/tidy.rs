@@ -1,14 +1,6 @@
 //! What must be absent.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::too_many_lines,
-    clippy::needless_pass_by_value,
-    clippy::similar_names,
-    clippy::format_collect,
-    reason = "all of it is test code, in functions too"
-)]
+#![allow(clippy::unwrap_used, reason = "all of it is test code, in functions too")]
 
 mod sources;
 

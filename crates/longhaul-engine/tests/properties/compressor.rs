@@ -5,15 +5,14 @@ use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 
 use crate::support::generate::{self, Generated};
-use crate::support::{Numbers, corpus, sketch};
+use crate::support::{Numbers, corpus, policy, sketch};
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::evidence::Evidence;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::meter::Meter;
-use longhaul_engine::models::{self, Model};
 use longhaul_engine::plan::{Compressor, Engine, Keep, Outcome, Plan, Wish};
-use longhaul_engine::policy::{Config, Policy};
+use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Content, Redactor, Rules, SessionKey};
 use longhaul_engine::rewrite::{Edit, Rewrite};
 use longhaul_engine::transcript::{
@@ -33,12 +32,6 @@ tests! {
 
 /// How many transcripts are generated in each dialect.
 const CASES: u64 = 3_400;
-
-fn policy(model: &str, window: usize) -> Policy {
-    let stated = json!({"window": window, "input_limit": null});
-    let model: Model = models::find(model).with(stated.as_object().unwrap()).unwrap();
-    Policy::new(&Config::default(), &model).unwrap().0
-}
 
 fn wish() -> Wish {
     let keep = Keep::Originals(SessionKey::new([7; 32]));

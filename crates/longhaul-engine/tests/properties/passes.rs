@@ -252,8 +252,9 @@ fn a_body_that_is_too_large_loses_images_first_then_the_largest_results() {
     for dialect in Dialect::ALL {
         let make = |result: String| call("bash", r#"{"command":"make"}"#.into(), result);
         let picture = Unit { by: By::User, parts: vec![Part::Text("look".into()), PICTURE] };
-        let units =
-            vec![picture.clone(), make(line.repeat(100)), make(line.repeat(400)), picture, make("ok".into())];
+        let (small, large) = (make(line.repeat(100)), make(line.repeat(400)));
+        // Without a reply in between the picture would stand in the message of the large result.
+        let units = vec![picture.clone(), small, large, step(Vec::new()), picture, make("ok".into())];
         let body = body(dialect, units);
         let (transcript, _) = wire::parse(dialect, &body).unwrap();
         let of = |body: usize, string: usize| {

@@ -1,9 +1,9 @@
 //! The sacred zone and the ladder: what must hold of every compaction of tool outputs.
 
-use crate::support::{corpus, generate};
+use crate::support::{corpus, generate, policy};
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::known::Known;
-use longhaul_engine::models::{self, Model};
+use longhaul_engine::models;
 use longhaul_engine::plan::{Engine, Fate, Keep, Outcome, Plan, Report, SacredZone, Step, What, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::SessionKey;
@@ -27,12 +27,6 @@ tests! {
     real: [
         every_real_body_stays_valid_at_three_window_sizes,
     ],
-}
-
-fn policy(model: &str, window: usize) -> Policy {
-    let stated = json!({"window": window, "input_limit": null});
-    let model: Model = models::find(model).with(stated.as_object().unwrap()).unwrap();
-    Policy::new(&Config::default(), &model).unwrap().0
 }
 
 fn wish() -> Wish {

@@ -1,5 +1,11 @@
 //! What several test files need: real bodies, generated bodies, and ways to write the same body differently.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+#![allow(
+    clippy::format_collect,
+    clippy::needless_pass_by_value,
+    clippy::similar_names,
+    reason = "all of it is test code, in functions too"
+)]
 
 pub mod generate;
 pub mod notation;
@@ -9,10 +15,11 @@ pub mod write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::transcript::{Block, Exchange, Status, Transcript, UnitKind};
-use longhaul_engine::{Dialect, wire};
+use longhaul_engine::{Dialect, models, wire};
 use rustix::time::{ClockId, clock_gettime};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A file or folder of the shared data, which only the tests that are listed as `real` read.
 pub fn shared(path: &str) -> PathBuf {
@@ -132,6 +139,13 @@ pub fn canonical(json: &str) -> String {
         }
     }
     serde_json::from_str(json).map_or_else(|_| json.to_owned(), |value| sorted(value).to_string())
+}
+
+/// The default policy for a model with such a window.
+pub fn policy(model: &str, window: usize) -> Policy {
+    let stated = json!({"window": window, "input_limit": null});
+    let model = models::find(model).with(stated.as_object().unwrap()).unwrap();
+    Policy::new(&Config::default(), &model).unwrap().0
 }
 
 /// Fails where eight times the input takes far more than eight times the work: a quadratic walk takes 64 times as much. Work is
