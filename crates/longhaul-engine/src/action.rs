@@ -30,6 +30,7 @@ use crate::transcript::{Block, BlockKind, Exchange, Transcript, UnitKind};
 pub use crate::digest::{Outcome, TestCounts};
 pub use change::{Change, Side};
 pub(crate) use change::{into_open_file, mark};
+pub(crate) use edits::changes;
 
 /// What an exchange did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,13 +177,12 @@ impl Action {
         Self::with(exchange, arguments(exchange, reply).as_deref()).0
     }
 
-    /// Reads an exchange with these arguments, and what it does to the lines of files.
+    /// Reads an exchange with these arguments, and what its script does to the lines of files.
     pub(crate) fn with(exchange: &Exchange<'_>, arguments: Option<&str>) -> (Self, Vec<Change>) {
         let call = Call::of(Some(&*exchange.tool).filter(|tool| !tool.is_empty()), arguments);
         let ended = ended(exchange, &call);
         let Files { touched: files, shows, lines, looks, tries, changes } =
             files(&call, arguments.unwrap_or_default());
-        let changes = edits::changes(&call, arguments.unwrap_or_default(), changes);
         let asked = target(&call);
         let key = asked.as_deref().filter(|asked| !is_cut(asked)).map(key);
         let target =

@@ -105,19 +105,37 @@ impl Known {
         }
     }
 
-    /// What somebody made of a content, made now only if it was not before; `form` tells apart what is made of the same content.
-    pub(crate) fn remember<T: Remembered>(
+    /// What is made of each of these, made now only if it was not before. `key` says what an item is made of, and tells apart what
+    /// is made of the same content. What is missing is made side by side.
+    pub(crate) fn remember_all<I: Sync, T: Remembered>(
         &mut self,
-        key: ContentKey,
-        form: u8,
-        make: impl FnOnce() -> T,
-    ) -> Arc<T> {
-        let known = self.memories.get((key, form)).and_then(|memory| memory.value.downcast().ok());
-        known.unwrap_or_else(|| {
-            let value = Arc::new(make());
-            self.memories.keep((key, form), Memory { size: value.size(), value: value.clone() });
-            value
-        })
+        items: &[I],
+        key: impl Fn(&I) -> (ContentKey, u8),
+        make: impl Fn(&I) -> T + Sync,
+    ) -> Vec<Arc<T>> {
+        let (mut first, mut missing) = (Map::default(), Vec::new());
+        let mut found: Vec<Result<Arc<T>, usize>> = Vec::with_capacity(items.len());
+        for item in items {
+            let key = key(item);
+            let known = self.memories.get(key).and_then(|memory| memory.value.downcast().ok());
+            found.push(known.ok_or_else(|| {
+                *first.entry(key).or_insert_with(|| {
+                    missing.push(item);
+                    missing.len() - 1
+                })
+            }));
+        }
+        let threads = self.threads_for(missing.len(), items.len());
+        let made = parallel::map(threads, &missing, |item| Arc::new(make(item)));
+        for (item, value) in missing.iter().zip(&made) {
+            self.memories.keep(key(item), Memory { size: value.size(), value: value.clone() });
+        }
+        found.into_iter().map(|known| known.unwrap_or_else(|at| Arc::clone(&made[at]))).collect()
+    }
+
+    /// To hand over what little is new takes longer than to do it.
+    fn threads_for(&self, new: usize, all: usize) -> NonZeroUsize {
+        if new * 8 < all { NonZeroUsize::MIN } else { self.threads }
     }
 
     /// Which texts hold no secrets.
@@ -125,26 +143,10 @@ impl Known {
         self.clean.shared()
     }
 
-    /// Takes out what is remembered, so that it can be looked up while something else is counted. It is to be put back.
-    pub(crate) fn take_memories(&mut self) -> Self {
-        let memories = std::mem::replace(&mut self.memories, Generations::with_room(1));
-        Self { memories, ..Self::with_room(1) }
-    }
-
-    /// Puts back what was taken out.
-    pub(crate) fn put_memories(&mut self, taken: Self) {
-        self.memories = taken.memories;
-    }
-
     /// Computes what is not known on so many threads, instead of one. What comes out is the same.
     #[must_use]
     pub fn on_threads(self, threads: NonZeroUsize) -> Self {
         Self { threads, ..self }
-    }
-
-    /// On how many threads.
-    pub(crate) fn threads(&self) -> NonZeroUsize {
-        self.threads
     }
 
     /// The tokens of a block, counted now only if they were not before; `text` is called only then. The factor is
@@ -159,11 +161,6 @@ impl Known {
         counter.factor.times(self.counts.value((key, counter.vocabulary), count))
     }
 
-    /// Whether a block was counted before.
-    pub(crate) fn has_counted(&self, counter: Counter, key: ContentKey) -> bool {
-        self.counts.holds(&(key, counter.vocabulary))
-    }
-
     /// Counts many blocks ahead, so that those which were not counted before are counted side by side.
     pub fn count_all<B: Sync, T: AsRef<str>>(
         &mut self,
@@ -176,8 +173,7 @@ impl Known {
         let mut new = |key: &ContentKey| !self.counts.holds(&(*key, vocabulary)) && seen.insert(*key);
         let mut all = 0;
         let unknown: Vec<_> = blocks.into_iter().inspect(|_| all += 1).filter(|(key, _)| new(key)).collect();
-        // To hand over what little is new takes longer than to count it.
-        let threads = if unknown.len() * 8 < all { NonZeroUsize::MIN } else { self.threads };
+        let threads = self.threads_for(unknown.len(), all);
         let counts = parallel::map(threads, &unknown, |(_, block)| vocabulary.count(text(block).as_ref()));
         for ((key, _), tokens) in unknown.iter().zip(counts) {
             self.counts.value((*key, vocabulary), || tokens);

@@ -101,12 +101,6 @@ impl Meter {
         known.count(self.counter, key(block), || words(block))
     }
 
-    /// Whether the words of a unit were counted before.
-    pub(crate) fn has_counted(&self, known: &Known, unit: &Unit<'_>) -> bool {
-        let mut words = unit.blocks().filter(|block| has_words(block));
-        words.all(|block| known.has_counted(self.counter, key(block)))
-    }
-
     /// Whether every block's count is what the model's own tokenizer says.
     #[must_use]
     pub fn is_exact(&self, transcript: &Transcript<'_>) -> bool {

@@ -36,27 +36,11 @@ pub(crate) fn map<T: Sync, R: Send>(
     done.into_iter().map(|(_, made)| made).collect()
 }
 
-/// Two different things, side by side if there is a thread for each.
-pub(crate) fn both<A: Send, B>(
-    threads: NonZeroUsize,
-    other: impl Fn() -> A + Sync,
-    own: impl FnOnce() -> B,
-) -> (A, B) {
-    let spare = threads > NonZeroUsize::MIN;
-    thread::scope(|scope| {
-        let beside = spare.then(|| thread::Builder::new().spawn_scoped(scope, &other).ok()).flatten();
-        let own = own();
-        let other =
-            beside.map_or_else(&other, |beside| beside.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        (other, own)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroUsize;
 
-    use super::{both, map};
+    use super::map;
 
     #[test]
     fn any_number_of_threads_gives_the_same_in_the_same_order() {
@@ -66,15 +50,6 @@ mod tests {
                 let squares: Vec<usize> = items.iter().map(|n| n * n).collect();
                 assert_eq!(map(threads, &items, |n| n * n), squares);
             }
-        }
-    }
-
-    #[test]
-    fn both_are_done_with_and_without_a_thread_for_each() {
-        for threads in [1, 2].map(|n| NonZeroUsize::new(n).unwrap()) {
-            let mut own = Vec::new();
-            assert_eq!(both(threads, || 2 * 21, || own.push("done")), (42, ()));
-            assert_eq!(own, ["done"]);
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::action::{self, Action, Change, Outcome, Side, Touched, Verb};
 use crate::clip::start_within;
+use crate::known::Remembered;
 use crate::shell::{self, Command};
 use crate::tools::Call;
 use crate::transcript::{BlockKind, Exchange};
@@ -16,6 +17,35 @@ use super::words::TABLE;
 const COMMAND: usize = 2_000;
 /// How much of a result says that nothing was done, and shows which file is open.
 const OPENING: usize = 600;
+
+/// What an exchange did, with what its script does to the lines of files.
+#[derive(Debug)]
+pub(crate) struct Acted {
+    pub(crate) action: Arc<Action>,
+    changes: Vec<Change>,
+}
+
+impl Acted {
+    pub(super) fn of(exchange: &Exchange<'_>, arguments: Option<&str>) -> Self {
+        let (action, changes) = Action::with(exchange, arguments);
+        Self { action: Arc::new(action), changes }
+    }
+}
+
+impl Remembered for Acted {
+    fn size(&self) -> usize {
+        let files: usize = self.action.files.iter().map(|touch| touch.path.len() + 32).sum();
+        200 + files + size_of_changes(&self.changes)
+    }
+}
+
+/// The bytes that changes take.
+fn size_of_changes(changes: &[Change]) -> usize {
+    let side = |side: &Side| {
+        side.telling.iter().map(|(_, line)| line.len()).sum::<usize>() + side.marks.len() * size_of::<u32>()
+    };
+    changes.iter().map(|change| change.path.len() + side(&change.out) + side(&change.into) + 96).sum()
+}
 
 /// An exchange, read.
 #[derive(Debug)]
@@ -41,9 +71,10 @@ pub(crate) struct Did {
 }
 
 impl Did {
-    pub(super) fn of(exchange: &Exchange<'_>, arguments: Option<&str>) -> Self {
-        let (action, mut changes) = Action::with(exchange, arguments);
+    pub(super) fn of(exchange: &Exchange<'_>, arguments: Option<&str>, acted: &Acted) -> Self {
+        let action = Arc::clone(&acted.action);
         let call = Call::of(Some(&*exchange.tool).filter(|tool| !tool.is_empty()), arguments);
+        let mut changes = action::changes(&call, arguments.unwrap_or_default(), acted.changes.clone());
         let result = exchange.results.iter().find(|block| block.kind == BlockKind::Text);
         let opening = result.map(|block| block.opening(OPENING)).unwrap_or_default();
         let ending = result.map(|block| block.ending(OPENING)).unwrap_or_default();
@@ -74,7 +105,7 @@ impl Did {
             same: start_within(&same, COMMAND).to_owned(),
             asked: start_within(asked, COMMAND).to_owned(),
             changes,
-            action: Arc::new(action),
+            action,
         }
     }
 
@@ -85,15 +116,9 @@ impl Did {
 
     /// The bytes that it takes.
     pub(super) fn size(&self) -> usize {
-        let side = |side: &Side| {
-            side.telling.iter().map(|(_, line)| line.len()).sum::<usize>()
-                + side.marks.len() * size_of::<u32>()
-        };
-        let lines = |change: &Change| side(&change.out) + side(&change.into);
-        let changes: usize = self.changes.iter().map(|change| change.path.len() + lines(change) + 96).sum();
-        let files: usize = self.action.files.iter().map(|touch| touch.path.len() + 32).sum();
         let todo: usize = self.todo.iter().map(|item| item.text.len()).sum();
-        300 + files + changes + self.verdict.size() + todo + self.asked.len() + self.same.len()
+        let changes = size_of_changes(&self.changes);
+        200 + changes + self.verdict.size() + todo + self.asked.len() + self.same.len()
     }
 
     /// The paths that it only read.

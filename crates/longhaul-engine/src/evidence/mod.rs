@@ -31,6 +31,7 @@ use crate::transcript::{Block, BlockKind, Speaker, Transcript, UnitKind};
 pub(crate) use exchange::Did;
 pub(crate) use names::Sense;
 use prose::is_question;
+use reading::Called;
 pub(crate) use reading::Reading;
 pub(crate) use reply::{Told, weigh};
 pub(crate) use todo::Item;
@@ -122,30 +123,44 @@ impl Evidence {
     #[must_use]
     pub fn of(known: &mut Known, transcript: &Transcript<'_>) -> Self {
         let mut evidence = Self { memory: memory(transcript), ..Self::default() };
-        for (unit, kind) in transcript.units.iter().map(|unit| &unit.kind).enumerate() {
+        for words in reading::words(known, &transcript.units).chunk_by(|(one, ..), (next, ..)| one == next) {
+            let kind = &transcript.units[words[0].0].kind;
             let by_user = matches!(kind, UnitKind::Prompt { by: Speaker::User, .. });
             let closes = matches!(kind, UnitKind::Step { exchanges, .. } if exchanges.is_empty());
             let reply: &[Block<'_>] = match kind {
                 UnitKind::Step { reply, .. } => reply,
                 _ => &[],
             };
-            for (block, reading) in one_message(reading::of_unit(known, kind)) {
+            for (unit, block, reading) in one_message(words) {
                 let visible = reply.get(block).is_none_or(|block| block.kind == BlockKind::Text);
                 let list = match &*reading {
                     Reading::Spoken(_) => &mut evidence.said,
-                    Reading::Told(_) => &mut evidence.told,
-                    Reading::Did(_) => &mut evidence.deeds,
+                    _ => &mut evidence.told,
                 };
                 list.push(Read { unit, block, closes, visible, by_user, reading });
             }
         }
+        let exchanges = reading::exchanges(&transcript.units);
+        let shown = reading::shown(known, &exchanges).into_iter().zip(&exchanges);
+        evidence.deeds = shown
+            .map(|(reading, &Called { unit, block, .. })| Read {
+                unit,
+                block,
+                closes: false,
+                visible: true,
+                by_user: false,
+                reading,
+            })
+            .collect();
         evidence
     }
 
-    /// What every exchange did, by unit.
-    pub(crate) fn actions(&self) -> Actions {
-        let actions = self.deeds.iter().filter_map(|deed| Some((deed.unit, Arc::clone(&deed.did()?.action))));
-        Actions::read_before(actions)
+    /// What every exchange did, by unit: all that is needed where nothing is folded.
+    pub(crate) fn actions(known: &mut Known, transcript: &Transcript<'_>) -> Actions {
+        let exchanges = reading::exchanges(&transcript.units);
+        let acted = reading::acted(known, &exchanges);
+        let actions = exchanges.iter().zip(&acted);
+        Actions::read_before(actions.map(|(called, acted)| (called.unit, Arc::clone(&acted.action))))
     }
 
     /// The sentences of people that are meant to hold, as far as their words show it, with their units.
@@ -155,17 +170,17 @@ impl Evidence {
 }
 
 /// The words of one message, whatever blocks they came in, as one.
-fn one_message(readings: Vec<(usize, Arc<Reading>)>) -> Vec<(usize, Arc<Reading>)> {
+fn one_message(readings: &[(usize, usize, Arc<Reading>)]) -> Vec<(usize, usize, Arc<Reading>)> {
     let words = |reading: &Arc<Reading>| match &**reading {
         Reading::Spoken(spoken) if !spoken.text.is_empty() => Some(spoken.text.clone()),
         _ => None,
     };
-    let spoken: Vec<String> = readings.iter().filter_map(|(_, reading)| words(reading)).collect();
+    let spoken: Vec<String> = readings.iter().filter_map(|(.., reading)| words(reading)).collect();
     match readings.first() {
-        Some((block, _)) if spoken.len() > 1 => {
-            vec![(*block, Arc::new(Reading::Spoken(prompt::Spoken { text: spoken.join("\n\n") })))]
+        Some((unit, block, _)) if spoken.len() > 1 => {
+            vec![(*unit, *block, Arc::new(Reading::Spoken(prompt::Spoken { text: spoken.join("\n\n") })))]
         }
-        _ => readings,
+        _ => readings.to_vec(),
     }
 }
 

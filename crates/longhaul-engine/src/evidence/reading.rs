@@ -1,15 +1,16 @@
 //! What one block or exchange says by its content alone: read once, then known.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::action;
 use crate::known::{ContentKey, Known, Remembered};
-use crate::transcript::{Block, BlockKind, Exchange, Form, Speaker, TextSpan, UnitKind};
+use crate::transcript::{Block, BlockKind, Exchange, Form, Speaker, TextSpan, Unit, UnitKind};
 use crate::wire;
 
-use super::exchange::Did;
+use super::exchange::{Acted, Did};
 use super::prompt::Spoken;
 use super::reply::Told;
 
@@ -32,53 +33,122 @@ impl Remembered for Reading {
     }
 }
 
-/// How a block is read: the same words mean something else in another mouth.
-#[derive(Debug, Clone, Copy)]
+/// How something is read: the same words mean something else in another mouth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reader {
     Prompt,
     Reply,
     /// A reply that ends in a call in words.
     Calling,
+    /// What an exchange did,
+    Action,
+    /// and what it shows.
     Exchange,
 }
 
-/// What the blocks and exchanges of a unit say, in order; each with its place among the unit's blocks.
-pub(super) fn of_unit(known: &mut Known, kind: &UnitKind<'_>) -> Vec<(usize, Arc<Reading>)> {
+/// A block of words that is to be read, and where it stands.
+struct Words<'u, 'b> {
+    unit: usize,
+    block: usize,
+    key: ContentKey,
+    reader: Reader,
+    source: &'u Block<'b>,
+}
+
+/// An exchange that is to be read. What it is fetched by is its first result, where it has one.
+pub(super) struct Called<'u, 'b> {
+    pub(super) unit: usize,
+    pub(super) block: usize,
+    key: ContentKey,
+    exchange: &'u Exchange<'b>,
+    reply: &'u [Block<'b>],
+}
+
+/// What was said and told, in order, each with its unit and its place among the unit's blocks.
+pub(super) fn words(known: &mut Known, units: &[Unit<'_>]) -> Vec<(usize, usize, Arc<Reading>)> {
+    let words: Vec<Words<'_, '_>> =
+        units.iter().enumerate().flat_map(|(unit, content)| words_of(unit, &content.kind)).collect();
+    let readings = known.remember_all(&words, |words| (words.key, words.reader as u8), Words::read);
+    words.iter().zip(readings).map(|(words, reading)| (words.unit, words.block, reading)).collect()
+}
+
+fn words_of<'u, 'b>(unit: usize, kind: &'u UnitKind<'b>) -> Vec<Words<'u, 'b>> {
+    let words = |(block, source): (usize, &'u Block<'b>), reader: Reader| {
+        let form = source.text.map_or(0, |text| text.form as u8);
+        Words { unit, block, key: ContentKey::of(form, source.raw().as_bytes()), reader, source }
+    };
     match kind {
         UnitKind::Prompt { by: Speaker::User | Speaker::Unsure, blocks } => {
-            let words = blocks.iter().enumerate().filter(|(_, block)| block.kind == BlockKind::Text);
-            words
-                .map(|(at, block)| {
-                    (at, read(known, Reader::Prompt, block, |text| Reading::Spoken(Spoken::of(text))))
-                })
-                .collect()
+            let texts = blocks.iter().enumerate().filter(|(_, block)| block.kind == BlockKind::Text);
+            texts.map(|block| words(block, Reader::Prompt)).collect()
         }
         UnitKind::Step { reply, exchanges } => {
-            let mut readings = Vec::with_capacity(reply.len() + exchanges.len());
-            for (at, block) in reply.iter().enumerate() {
-                let is_words =
-                    matches!(block.kind, BlockKind::Text | BlockKind::Reasoning(_)) && block.text.is_some();
-                let spoken = exchanges.iter().any(|e| e.call.is_none()) || wire::ends_in_call(block);
-                let calls = spoken && block.kind == BlockKind::Text;
-                let reader = if calls { Reader::Calling } else { Reader::Reply };
-                if is_words {
-                    let told = |text: &str| Told::of(text, if calls { call_in(text) } else { text.len() });
-                    readings.push((at, read(known, reader, block, |text| Reading::Told(told(text)))));
-                }
-            }
-            let first = reply.len();
-            let calls = exchanges.iter().filter(|exchange| exchange.call.is_some()).count();
-            let mut result = first + calls;
-            for exchange in exchanges {
-                // What an exchange is fetched by is its first result, where it has one.
-                readings.push((result, exchanged(known, exchange, reply)));
-                result += exchange.results.len();
-            }
-            readings
+            let is_words = |block: &Block<'_>| {
+                matches!(block.kind, BlockKind::Text | BlockKind::Reasoning(_)) && block.text.is_some()
+            };
+            let is_spoken = exchanges.iter().any(|exchange| exchange.call.is_none());
+            let reader = |block: &Block<'_>| {
+                let calls = block.kind == BlockKind::Text && (is_spoken || wire::ends_in_call(block));
+                if calls { Reader::Calling } else { Reader::Reply }
+            };
+            let said = reply.iter().enumerate().filter(|(_, block)| is_words(block));
+            said.map(|(at, block)| words((at, block), reader(block))).collect()
         }
         UnitKind::Prompt { by: Speaker::Host, .. } | UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => {
             Vec::new()
         }
+    }
+}
+
+impl Words<'_, '_> {
+    fn read(&self) -> Reading {
+        let text = match self.source.text {
+            Some(TextSpan { form: Form::Json, .. }) => words_in(&self.source.text()).into(),
+            _ => self.source.text(),
+        };
+        match self.reader {
+            Reader::Prompt => Reading::Spoken(Spoken::of(&text)),
+            Reader::Calling => Reading::Told(Told::of(&text, call_in(&text))),
+            _ => Reading::Told(Told::of(&text, text.len())),
+        }
+    }
+}
+
+/// The exchanges of all units, in order.
+pub(super) fn exchanges<'u, 'b>(units: &'u [Unit<'b>]) -> Vec<Called<'u, 'b>> {
+    let mut all = Vec::new();
+    for (unit, content) in units.iter().enumerate() {
+        let UnitKind::Step { reply, exchanges } = &content.kind else { continue };
+        let calls = exchanges.iter().filter(|exchange| exchange.call.is_some()).count();
+        let mut block = reply.len() + calls;
+        for exchange in exchanges {
+            all.push(Called { unit, block, key: key(exchange, reply), exchange, reply });
+            block += exchange.results.len();
+        }
+    }
+    all
+}
+
+/// What each of these exchanges did.
+pub(super) fn acted(known: &mut Known, exchanges: &[Called<'_, '_>]) -> Vec<Arc<Acted>> {
+    let key = |called: &Called<'_, '_>| (called.key, Reader::Action as u8);
+    known.remember_all(exchanges, key, |called| Acted::of(called.exchange, called.arguments().as_deref()))
+}
+
+/// What each of these exchanges shows.
+pub(super) fn shown(known: &mut Known, exchanges: &[Called<'_, '_>]) -> Vec<Arc<Reading>> {
+    let acted = acted(known, exchanges);
+    let both: Vec<(&Called<'_, '_>, Arc<Acted>)> = exchanges.iter().zip(acted).collect();
+    known.remember_all(
+        &both,
+        |(called, _)| (called.key, Reader::Exchange as u8),
+        |(called, acted)| Reading::Did(Did::of(called.exchange, called.arguments().as_deref(), acted)),
+    )
+}
+
+impl<'b> Called<'_, 'b> {
+    fn arguments(&self) -> Option<Cow<'b, str>> {
+        action::arguments(self.exchange, self.reply)
     }
 }
 
@@ -87,34 +157,19 @@ fn call_in(text: &str) -> usize {
     action::spoken::call("", text).map_or(text.len(), |(start, _)| start)
 }
 
-fn read(
-    known: &mut Known,
-    reader: Reader,
-    block: &Block<'_>,
-    read: impl FnOnce(&str) -> Reading,
-) -> Arc<Reading> {
-    let form = block.text.map_or(0, |text| text.form as u8);
-    known.remember(ContentKey::of(form, block.raw().as_bytes()), reader as u8, || match block.text {
-        Some(TextSpan { form: Form::Json, .. }) => read(&words(&block.text())),
-        _ => read(&block.text()),
-    })
-}
-
 /// The words of a list of texts: what a model shows of its reasoning.
-fn words(list: &str) -> String {
+fn words_in(list: &str) -> String {
     let list: Vec<Value> = serde_json::from_str(list).unwrap_or_default();
     let texts: Vec<&str> = list.iter().filter_map(|item| item.get("text")?.as_str()).collect();
     texts.join("\n\n")
 }
 
-fn exchanged(known: &mut Known, exchange: &Exchange<'_>, reply: &[Block<'_>]) -> Arc<Reading> {
+/// What tells an exchange from others.
+fn key(exchange: &Exchange<'_>, reply: &[Block<'_>]) -> ContentKey {
     let spoken = reply.iter().rfind(|block| exchange.call.is_none() && block.kind == BlockKind::Text);
     let blocks =
         spoken.into_iter().chain(&exchange.call).chain(&exchange.results).map(|block| block.raw().as_bytes());
     let ended =
         [exchange.status as u8, exchange.failed.map_or(2, u8::from), u8::from(exchange.answers.is_empty())];
-    let parts = [exchange.tool.as_bytes(), &ended].into_iter().chain(blocks);
-    known.remember(ContentKey::of_parts(parts), Reader::Exchange as u8, || {
-        Reading::Did(Did::of(exchange, action::arguments(exchange, reply).as_deref()))
-    })
+    ContentKey::of_parts([exchange.tool.as_bytes(), &ended].into_iter().chain(blocks))
 }

@@ -11,8 +11,6 @@
 //! bytes as before; so is the last step, unless its results alone are too large.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 
 use super::bounds::Bounds;
 use super::draft::{Draft, Length};
@@ -29,7 +27,6 @@ use crate::config::EngineName;
 use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::meter::Meter;
-use crate::parallel;
 use crate::passes::ByteLimits;
 use crate::policy::Policy;
 use crate::redact::Redactor;
@@ -85,7 +82,7 @@ impl Engine for Compressor {
         known: &mut Known,
         transcript: &Transcript<'_>,
     ) -> Result<Plan, Refused> {
-        let (survey, read) = survey(policy, wish, known, transcript);
+        let survey = Survey::new(Meter::of(&policy.model), known, transcript);
         let draft = Draft::new(&survey, &wish.keep);
         let mut settled = nothing_settled(policy, wish, &survey);
         match self.due(policy, wish, &settled.load(&survey)) {
@@ -98,9 +95,7 @@ impl Engine for Compressor {
             super::Keep::Nothing => Redactor::standard(None, clean.shared()),
         };
         let left = settled.clone();
-        let evidence = read.unwrap_or_else(|| Evidence::of(known, transcript));
-        let mut work =
-            Work { policy, wish, known, survey: &survey, evidence: &evidence, redactor: &mut redactor };
+        let mut work = Work::new((policy, wish), known, &survey, &mut redactor);
         let outcome = match wish.to_tokens {
             Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted)),
             None => by_policy(&mut work, &settled),
@@ -121,34 +116,6 @@ impl Engine for Compressor {
         }
         Ok(Plan::Ready(outcome))
     }
-}
-
-/// On how many threads a body is worked on. Where most of it is known, to hand over the rest takes longer than to do it.
-fn threads(policy: &Policy, known: &Known, transcript: &Transcript<'_>) -> NonZeroUsize {
-    let middle = transcript.units.get(transcript.units.len() / 2);
-    let is_known = middle.is_some_and(|unit| Meter::of(&policy.model).has_counted(known, unit));
-    if is_known { NonZeroUsize::MIN } else { known.threads() }
-}
-
-/// What stands where, and, if a compaction is likely, the evidence of it: one is counted while the other is read.
-fn survey<'t, 'b>(
-    policy: &Policy,
-    wish: &Wish,
-    known: &mut Known,
-    transcript: &'t Transcript<'b>,
-) -> (Survey<'t, 'b>, Option<Evidence>) {
-    const BYTES_A_TOKEN: usize = 3;
-    let meter = Meter::of(&policy.model);
-    let many = Tokens((transcript.body.len() / BYTES_A_TOKEN) as u64) >= policy.threshold;
-    if !many && !wish.force && wish.to_tokens.is_none() {
-        return (Survey::new(meter, known, transcript), None);
-    }
-    let threads = threads(policy, known, transcript);
-    let readings = Mutex::new(known.take_memories());
-    let read = || Evidence::of(&mut readings.lock().unwrap_or_else(PoisonError::into_inner), transcript);
-    let (evidence, survey) = parallel::both(threads, read, || Survey::new(meter, known, transcript));
-    known.put_memories(readings.into_inner().unwrap_or_else(PoisonError::into_inner));
-    (survey, Some(evidence))
 }
 
 /// Before anything is decided.
@@ -253,23 +220,30 @@ fn within_bounds<'s, 't, 'b, 'p>(
     bounds.add_orphans(work.survey, &mut gone);
     work.survey.keep_messages_whole(&mut gone);
     let has_new = bounds.free().any(|unit| bounds.is_new(unit) && gone.contains(&unit));
-    let budget = checkpoint_budget(work, &gone).filter(|_| has_new);
-    if budget.is_none() || could_be_enough(work.survey, bounds, goal) {
+    let try_pruning = could_be_enough(work.survey, bounds, goal);
+    if try_pruning {
         prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
-    }
-    if let Some(budget) = budget.filter(|_| draft.total > goal) {
-        draft = Draft::new(work.survey, &work.wish.keep);
-        for unit in &gone {
-            draft.take_out(*unit);
+        if draft.total <= goal {
+            return (draft, settled);
         }
-        settled.take(fold::within(work, &gone, budget));
+    }
+    match checkpoint_budget(work, &gone).filter(|_| has_new) {
+        Some(budget) => {
+            draft = Draft::new(work.survey, &work.wish.keep);
+            for unit in &gone {
+                draft.take_out(*unit);
+            }
+            settled.take(fold::within(work, &gone, budget));
+        }
+        None if try_pruning => {}
+        None => prune(work, &mut draft, &|unit| bounds.may_shrink(unit)),
     }
     (draft, settled)
 }
 
 /// What the checkpoint of these units may cost; nothing if none is worth it. Rules are kept even where a checkpoint of a quarter
 /// of so little would have no room for them.
-fn checkpoint_budget(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
+fn checkpoint_budget(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
     let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
     let budget = work.policy.checkpoint.tokens(replaced);
     let budget = budget.min(fold::largest(replaced)).max(fold::needed(work, gone));
@@ -323,16 +297,8 @@ mod tests {
         let (mut known, mut redactor) =
             (Known::default(), Redactor::numbered(crate::redact::Rules::default()));
         let survey = Survey::new(Meter::of(&policy.model), &mut known, &transcript);
-        let evidence = Evidence::of(&mut known, &transcript);
         let settled = nothing_settled(&policy, &wish, &survey);
-        let mut work = Work {
-            policy: &policy,
-            wish: &wish,
-            known: &mut known,
-            survey: &survey,
-            evidence: &evidence,
-            redactor: &mut redactor,
-        };
+        let mut work = Work::new((&policy, &wish), &mut known, &survey, &mut redactor);
         let outcome = in_place(&mut work, &settled, "X1").unwrap().unwrap();
         let report = outcome.report;
         assert!(report.tokens.after < Tokens(400), "{:?}", report.tokens);

@@ -26,7 +26,8 @@ pub(super) struct Folding {
 pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget: Tokens) -> Folding {
     let survey = work.survey;
     let before = place(survey, gone);
-    let marker = Marker { closing: closing(survey, before), memory: work.evidence.memory.clone() };
+    let evidence = work.evidence();
+    let marker = Marker { closing: closing(survey, before), memory: evidence.memory.clone() };
     let previous = previous(survey, gone);
     let quotes = work
         .wish
@@ -40,7 +41,7 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         keep.handle(&if block.text.is_some() { block.text() } else { block.raw().into() })
     };
     let draft = Draft {
-        evidence: work.evidence,
+        evidence: &evidence,
         folded: &|unit| gone.contains(&unit),
         previous: previous.as_ref(),
         quotes: &quotes,
@@ -105,10 +106,11 @@ pub(super) fn largest(replaced: Tokens) -> Tokens {
 const FRAMING: Tokens = Tokens(10);
 
 /// What a checkpoint of these units needs to hold the rules of their people, and of the checkpoint that it replaces.
-pub(super) fn needed(work: &Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Tokens {
+pub(super) fn needed(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Tokens {
     let counter = work.survey.meter.counter;
     let cost = |rule: &str| counter.count(rule) + FRAMING;
-    let rules = work.evidence.rules().filter(|(unit, _)| gone.contains(unit));
+    let evidence = work.evidence();
+    let rules = evidence.rules().filter(|(unit, _)| gone.contains(unit));
     let held = previous(work.survey, gone).unwrap_or_default();
     let held = [Section::Constraints, Section::ActiveTask]
         .map(|section| held.list(section).iter().map(|rule| cost(rule.as_str())).sum::<Tokens>());

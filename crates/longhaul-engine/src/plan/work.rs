@@ -1,5 +1,7 @@
 //! What a compaction works with, and the passes over what may change.
 
+use std::rc::Rc;
+
 use super::Wish;
 use super::draft::Draft;
 use super::survey::Survey;
@@ -15,8 +17,26 @@ pub(super) struct Work<'w, 't, 'b> {
     pub(super) wish: &'w Wish,
     pub(super) known: &'w mut Known,
     pub(super) survey: &'w Survey<'t, 'b>,
-    pub(super) evidence: &'w Evidence,
     pub(super) redactor: &'w mut Redactor,
+    /// What there is to say, once somebody asked: a compaction that folds nothing needs none of it.
+    evidence: Option<Rc<Evidence>>,
+}
+
+impl<'w, 't, 'b> Work<'w, 't, 'b> {
+    pub(super) fn new(
+        (policy, wish): (&'w Policy, &'w Wish),
+        known: &'w mut Known,
+        survey: &'w Survey<'t, 'b>,
+        redactor: &'w mut Redactor,
+    ) -> Self {
+        Self { policy, wish, known, survey, redactor, evidence: None }
+    }
+
+    /// The evidence of all units, read when it is first asked for.
+    pub(super) fn evidence(&mut self) -> Rc<Evidence> {
+        let (known, transcript) = (&mut *self.known, self.survey.transcript);
+        Rc::clone(self.evidence.get_or_insert_with(|| Rc::new(Evidence::of(known, transcript))))
+    }
 }
 
 /// Runs the passes over what may change, and those that make a body of too many bytes smaller over all that they may.
@@ -30,7 +50,7 @@ pub(super) fn prune(
     let scope = Scope {
         policy: work.policy,
         transcript: survey.transcript,
-        actions: &work.evidence.actions(),
+        actions: &Evidence::actions(work.known, survey.transcript),
         may_change,
         handle: &|text| keep.handle(text),
     };
