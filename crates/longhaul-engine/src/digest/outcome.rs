@@ -4,6 +4,7 @@ use super::kind::{Kind, Origin};
 use super::page::Page;
 use super::rows::row;
 use super::test_counts::TestCounts;
+use super::words::{WORDS, opens_with};
 use crate::clip;
 use crate::facts::FactKind;
 use crate::tools::{Call, Family};
@@ -133,21 +134,10 @@ fn read_back<'a>(pieces: impl Iterator<Item = &'a str>) -> (Option<i64>, bool) {
 
 /// A read that gave something worked; an editor that worked says so in one of a few ways.
 fn shows_success(page: &Page<'_>) -> bool {
-    const SAID: [&str; 9] = [
-        "success",
-        "has been updated",
-        "has been edited",
-        "has been created",
-        "file created",
-        "wrote ",
-        "updated ",
-        "applied ",
-        "done!",
-    ];
     match page.call.family {
         Some(Family::Write | Family::Edit) => {
             let opening = clip::start(page.source, 400).to_ascii_lowercase();
-            SAID.iter().any(|words| opening.contains(words))
+            WORDS.successes.iter().any(|words| opening.contains(words.as_str()))
         }
         family => Origin::of_family(family) == Some(Origin::Read) && !page.source.trim_start().is_empty(),
     }
@@ -155,28 +145,6 @@ fn shows_success(page: &Page<'_>) -> bool {
 
 /// A tool that could not do its work says so first.
 fn opens_with_an_error(page: &Page<'_>) -> bool {
-    const OPENERS: [&str; 20] = [
-        "error:",
-        "error ",
-        "<tool_use_error>",
-        "<error",
-        "fatal:",
-        "traceback (most recent",
-        "failed to ",
-        "command failed",
-        "exception:",
-        "exception in thread ",
-        "{\"error\"",
-        "{\"is_error\":true",
-        "{\"success\":false",
-        "{\"success\": false",
-        "permission denied",
-        "no replacement was performed",
-        "string to replace not found",
-        "file does not exist",
-        "file not found",
-        "no such file or directory",
-    ];
     let Some(first) =
         page.source.lines().map(str::trim).find(|line| {
             !line.is_empty() && !line.starts_with("<output") && !line.starts_with("<observation")
@@ -185,10 +153,7 @@ fn opens_with_an_error(page: &Page<'_>) -> bool {
         return false;
     };
     let panics = first.starts_with("thread '") && first.contains(" panicked at ");
-    panics
-        || OPENERS
-            .iter()
-            .any(|opener| first.get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener)))
+    panics || opens_with(first, &WORDS.errors)
 }
 
 fn says_it_failed(page: &Page<'_>) -> bool {
