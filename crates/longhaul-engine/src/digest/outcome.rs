@@ -7,6 +7,7 @@ use super::test_counts::TestCounts;
 use super::words::{WORDS, opens_with};
 use crate::clip;
 use crate::facts::FactKind;
+use crate::texts::DigestHead;
 use crate::tools::{Call, Family};
 use memchr::memmem;
 
@@ -84,9 +85,10 @@ impl Ended {
     pub(super) fn of_digest(first: &str, call: &Call, said: Option<bool>) -> Self {
         // The outcome stands first behind an arrow, or behind the tool; in a whole digest it is among the pieces.
         let said_first = first.split(" → ").skip(1).chain(first.split_once("] ").map(|(_, said)| said));
+        let whole = first.parse::<DigestHead>().ok();
         let (exit, failed) = said_first
             .map(|results| read_back(results.split([',', ';', ' '])))
-            .chain([read_back(first.split(';').skip(1))])
+            .chain(whole.map(|head| read_back(head.says.iter().skip(1).map(String::as_str))))
             .fold((None, false), |(exit, failed), (also, fails)| (exit.or(also), failed || fails));
         let reads = Origin::of_family(call.family) == Some(Origin::Read);
         let outcome = match failed || said == Some(true) {
@@ -114,9 +116,12 @@ impl Ended {
     /// The outcome in words, nothing where nothing is known.
     pub(super) fn words(self) -> Vec<String> {
         let exit = self.exit.map(|status| format!("exit {status}"));
-        exit.into_iter().chain(self.failed().then(|| "failed".to_owned())).collect()
+        exit.into_iter().chain(self.failed().then(|| FAILED.to_owned())).collect()
     }
 }
+
+/// How an outcome says that it failed.
+pub(super) const FAILED: &str = "failed";
 
 /// The status and the verdict at the start of these pieces.
 fn read_back<'a>(pieces: impl Iterator<Item = &'a str>) -> (Option<i64>, bool) {
@@ -125,7 +130,7 @@ fn read_back<'a>(pieces: impl Iterator<Item = &'a str>) -> (Option<i64>, bool) {
     while let Some(word) = words.next() {
         match word.trim_end_matches([',', ']']) {
             "exit" => exit = words.next().and_then(|status| status.trim_end_matches([',', ']']).parse().ok()),
-            "failed" => return (exit, true),
+            FAILED => return (exit, true),
             _ => break,
         }
     }
