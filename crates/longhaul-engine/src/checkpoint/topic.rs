@@ -4,14 +4,9 @@ use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::render::{ITEM, push_item, push_quoted, push_source};
 use super::{Checkpoint, Section};
+use crate::evidence::is_filler;
 use crate::texts::Marker;
 use crate::tokens::Counter;
-
-/// Words that say nothing about a topic.
-const COMMON: [&str; 24] = [
-    "a", "about", "all", "and", "any", "are", "at", "by", "for", "from", "how", "in", "is", "it", "keep",
-    "of", "on", "or", "that", "the", "this", "to", "what", "with",
-];
 
 /// Words shorter than this are found as whole words only: `db` is not a part of `feedback`.
 const SHORT: usize = 4;
@@ -31,8 +26,7 @@ impl Topic {
             .filter(|word| !word.is_empty())
             .map(str::to_lowercase)
             .collect();
-        let telling: Vec<String> =
-            all.iter().filter(|word| !COMMON.contains(&word.as_str())).cloned().collect();
+        let telling: Vec<String> = all.iter().filter(|word| !is_filler(word)).cloned().collect();
         let words = if telling.is_empty() { all } else { telling };
         let forms: Vec<String> =
             words.iter().flat_map(|word| [singular(word), word.to_uppercase()]).collect();

@@ -5,6 +5,8 @@ use super::Kind;
 use super::draft::number;
 use super::excerpt::is_excerpt;
 use super::one_line::{ERROR_LINES, LONGEST_LINE, UNNAMED};
+use super::outcome::FAILED;
+use crate::texts::DigestHead;
 
 /// Whether a result is a digest already: a whole one names its kind and what it left out, a line begins with the tool and has
 /// at most the error lines of a failure behind it. Tool output that looks like one only misses being shortened.
@@ -27,9 +29,13 @@ fn is_line(text: &str, first: &str, tool: &str) -> bool {
 }
 
 fn is_whole(first: &str) -> bool {
-    let names_kind =
-        first.starts_with('[') && Kind::all().any(|kind| first.starts_with(&format!("[{}: ", kind.name())));
-    names_kind && first.ends_with(']') && (first.contains(" left out") || first.contains("; recall "))
+    whole(first).is_some()
+}
+
+/// The head of a whole digest.
+fn whole(first: &str) -> Option<DigestHead> {
+    let head: DigestHead = first.parse().ok()?;
+    Kind::all().any(|kind| kind.name() == head.kind).then_some(head)
 }
 
 /// The first line of a whole digest, which then leaves out every line of its source and says so. Nothing for the digest of a
@@ -37,14 +43,13 @@ fn is_whole(first: &str) -> bool {
 #[must_use]
 pub fn first_line(text: &str) -> Option<String> {
     let (first, _) = text.split_once('\n')?;
-    let (before, after) = first.split_once(" left out")?;
-    if !is_whole(first) || first.contains("; failed") {
+    let head = whole(first).filter(|head| head.left_out.is_some())?;
+    if head.says.iter().any(|said| said == FAILED) {
         return None;
     }
-    let (head, _) = before.rsplit_once("; ")?;
-    let size = head.split_once(": ")?.1.split_once(" line")?.0;
+    let (size, _) = head.says.first()?.split_once(" line")?;
     let lines: usize = size.replace(',', "").parse().ok()?;
-    Some(format!("{head}; {} left out{after}", number(lines)))
+    Some(DigestHead { left_out: Some(number(lines)), ..head }.to_string())
 }
 
 #[cfg(test)]

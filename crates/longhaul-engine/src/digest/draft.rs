@@ -7,6 +7,7 @@ use super::page::{Page, is_wrapper, unnumbered};
 use crate::clip;
 use crate::facts::{Fact, FactKind};
 use crate::lines::Line;
+use crate::texts::DigestHead;
 use crate::tokens::{Tokens, estimate, grouped};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -354,18 +355,14 @@ pub(super) struct Head<'a> {
 
 impl Head<'_> {
     fn line(&self, lead: &[String], left_out: usize) -> String {
-        let mut line = format!("[{}: {}", self.kind, self.size);
-        for piece in self.outcome.iter().chain(lead) {
-            let _ = write!(line, "; {piece}");
-        }
-        if left_out > 0 {
-            let _ = write!(line, "; {} left out", number(left_out));
-        }
-        if let Some(handle) = self.handle {
-            let _ = write!(line, "; recall {handle}");
-        }
-        line.push(']');
-        line
+        let size = std::iter::once(&self.size);
+        let head = DigestHead {
+            kind: self.kind.to_owned(),
+            says: size.chain(&self.outcome).chain(lead).cloned().collect(),
+            left_out: (left_out > 0).then(|| number(left_out)),
+            handle: self.handle.map(str::to_owned),
+        };
+        head.to_string()
     }
 }
 

@@ -1,19 +1,10 @@
 //! What the task is about: it decides which lines are worth their tokens.
 
+use super::words::WORDS;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 /// More words than this no longer say what a task is about.
 const MOST_WORDS: usize = 64;
-
-/// Words that stand in any request and tell nothing about it.
-const COMMON: [&str; 60] = [
-    "about", "above", "after", "again", "also", "always", "another", "because", "been", "before", "being",
-    "below", "between", "both", "cannot", "check", "could", "does", "doing", "done", "each", "ensure",
-    "every", "file", "files", "find", "first", "from", "have", "here", "into", "just", "like", "make",
-    "more", "most", "must", "need", "only", "other", "please", "run", "should", "show", "some", "such",
-    "than", "that", "their", "them", "then", "there", "these", "they", "this", "want", "what", "when",
-    "with", "would",
-];
 
 /// The words and paths that the newest user turns and the next replies are about.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +27,7 @@ impl Focus {
         for text in texts {
             let parts = text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-')));
             for word in parts.map(|word| word.trim_matches(['.', '-', '/']).to_lowercase()) {
-                let telling = word.chars().count() >= 4 && !COMMON.contains(&word.as_str());
+                let telling = word.chars().count() >= 4 && !WORDS.common.contains(&word);
                 if telling && words.len() < MOST_WORDS && !words.contains(&word) {
                     words.push(word);
                 }

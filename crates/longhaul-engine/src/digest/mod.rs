@@ -23,6 +23,7 @@ mod page;
 mod rows;
 mod test_counts;
 mod usual;
+mod words;
 
 use crate::clip;
 use crate::tokens::{Tokens, estimate};
@@ -40,8 +41,8 @@ pub use one_line::one_line;
 pub(crate) use one_line::{failure, line};
 pub(crate) use outcome::Ended;
 pub use outcome::Outcome;
-pub(crate) use page::WRAPPERS;
 pub use test_counts::TestCounts;
+pub(crate) use words::WORDS;
 
 /// No digest says anything in less.
 const SMALLEST: Tokens = Tokens(32);

@@ -4,8 +4,10 @@ use super::kind::{Kind, Origin};
 use super::page::Page;
 use super::rows::row;
 use super::test_counts::TestCounts;
+use super::words::{WORDS, opens_with};
 use crate::clip;
 use crate::facts::FactKind;
+use crate::texts::DigestHead;
 use crate::tools::{Call, Family};
 use memchr::memmem;
 
@@ -83,9 +85,10 @@ impl Ended {
     pub(super) fn of_digest(first: &str, call: &Call, said: Option<bool>) -> Self {
         // The outcome stands first behind an arrow, or behind the tool; in a whole digest it is among the pieces.
         let said_first = first.split(" → ").skip(1).chain(first.split_once("] ").map(|(_, said)| said));
+        let whole = first.parse::<DigestHead>().ok();
         let (exit, failed) = said_first
             .map(|results| read_back(results.split([',', ';', ' '])))
-            .chain([read_back(first.split(';').skip(1))])
+            .chain(whole.map(|head| read_back(head.says.iter().skip(1).map(String::as_str))))
             .fold((None, false), |(exit, failed), (also, fails)| (exit.or(also), failed || fails));
         let reads = Origin::of_family(call.family) == Some(Origin::Read);
         let outcome = match failed || said == Some(true) {
@@ -113,9 +116,12 @@ impl Ended {
     /// The outcome in words, nothing where nothing is known.
     pub(super) fn words(self) -> Vec<String> {
         let exit = self.exit.map(|status| format!("exit {status}"));
-        exit.into_iter().chain(self.failed().then(|| "failed".to_owned())).collect()
+        exit.into_iter().chain(self.failed().then(|| FAILED.to_owned())).collect()
     }
 }
+
+/// How an outcome says that it failed.
+pub(super) const FAILED: &str = "failed";
 
 /// The status and the verdict at the start of these pieces.
 fn read_back<'a>(pieces: impl Iterator<Item = &'a str>) -> (Option<i64>, bool) {
@@ -124,7 +130,7 @@ fn read_back<'a>(pieces: impl Iterator<Item = &'a str>) -> (Option<i64>, bool) {
     while let Some(word) = words.next() {
         match word.trim_end_matches([',', ']']) {
             "exit" => exit = words.next().and_then(|status| status.trim_end_matches([',', ']']).parse().ok()),
-            "failed" => return (exit, true),
+            FAILED => return (exit, true),
             _ => break,
         }
     }
@@ -133,21 +139,10 @@ fn read_back<'a>(pieces: impl Iterator<Item = &'a str>) -> (Option<i64>, bool) {
 
 /// A read that gave something worked; an editor that worked says so in one of a few ways.
 fn shows_success(page: &Page<'_>) -> bool {
-    const SAID: [&str; 9] = [
-        "success",
-        "has been updated",
-        "has been edited",
-        "has been created",
-        "file created",
-        "wrote ",
-        "updated ",
-        "applied ",
-        "done!",
-    ];
     match page.call.family {
         Some(Family::Write | Family::Edit) => {
             let opening = clip::start(page.source, 400).to_ascii_lowercase();
-            SAID.iter().any(|words| opening.contains(words))
+            WORDS.successes.iter().any(|words| opening.contains(words.as_str()))
         }
         family => Origin::of_family(family) == Some(Origin::Read) && !page.source.trim_start().is_empty(),
     }
@@ -155,28 +150,6 @@ fn shows_success(page: &Page<'_>) -> bool {
 
 /// A tool that could not do its work says so first.
 fn opens_with_an_error(page: &Page<'_>) -> bool {
-    const OPENERS: [&str; 20] = [
-        "error:",
-        "error ",
-        "<tool_use_error>",
-        "<error",
-        "fatal:",
-        "traceback (most recent",
-        "failed to ",
-        "command failed",
-        "exception:",
-        "exception in thread ",
-        "{\"error\"",
-        "{\"is_error\":true",
-        "{\"success\":false",
-        "{\"success\": false",
-        "permission denied",
-        "no replacement was performed",
-        "string to replace not found",
-        "file does not exist",
-        "file not found",
-        "no such file or directory",
-    ];
     let Some(first) =
         page.source.lines().map(str::trim).find(|line| {
             !line.is_empty() && !line.starts_with("<output") && !line.starts_with("<observation")
@@ -185,10 +158,7 @@ fn opens_with_an_error(page: &Page<'_>) -> bool {
         return false;
     };
     let panics = first.starts_with("thread '") && first.contains(" panicked at ");
-    panics
-        || OPENERS
-            .iter()
-            .any(|opener| first.get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener)))
+    panics || opens_with(first, &WORDS.errors)
 }
 
 fn says_it_failed(page: &Page<'_>) -> bool {

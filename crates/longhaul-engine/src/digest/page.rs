@@ -1,6 +1,7 @@
 //! One tool output as the kinds read it: its text without the envelope, its facts, and a sample of its lines.
 
 use super::focus::Focus;
+use super::words::{WORDS, opens_with};
 use crate::clip;
 use crate::facts::Facts;
 use crate::lines::{Breaks, Line, Lines};
@@ -126,41 +127,12 @@ pub(super) fn unnumbered(line: &str) -> &str {
 }
 
 fn names_status(line: &str) -> bool {
-    const OPENERS: [&str; 9] = [
-        "exit code",
-        "returncode",
-        "exit_code",
-        "process exited",
-        "the command completed",
-        "command finished",
-        "exit status",
-        "exited with",
-        "command failed",
-    ];
     let line = line.trim().trim_start_matches(['<', '[', '(']);
-    OPENERS
-        .iter()
-        .any(|opener| line.get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener)))
+    opens_with(line, &WORDS.statuses)
 }
 
-/// What lines begin with that agents wrap around an output: what they say stands in the first line of a digest.
-pub(crate) const WRAPPERS: [&str; 12] = [
-    "<returncode>",
-    "<output",
-    "</output",
-    "<observation>",
-    "</observation>",
-    "Exit code:",
-    "Wall time:",
-    "Output:",
-    "OBSERVATION:",
-    "Chunk ID:",
-    "[The command completed",
-    "[Command finished",
-];
-
 pub(super) fn is_wrapper(line: &str) -> bool {
-    WRAPPERS.iter().any(|opener| line.starts_with(opener))
+    WORDS.wrappers.iter().any(|opener| line.starts_with(opener.as_str()))
 }
 
 /// The inside of the one long string of a small JSON object: `{"output":"…","metadata":{"exit_code":0}}`.

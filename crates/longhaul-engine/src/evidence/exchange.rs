@@ -11,7 +11,7 @@ use crate::transcript::{BlockKind, Exchange};
 
 use super::todo::{self, Item};
 use super::verdict::Verdict;
-use super::words::TABLE;
+use super::words::{TABLE, has_any};
 
 /// How much of a command is kept; less of it is shown.
 const COMMAND: usize = 2_000;
@@ -131,35 +131,12 @@ impl Did {
 
 /// A tool that changed a file and then shows that the tests fail did change it; one that could not says so at once.
 fn is_refused(action: &Action, opening: &str, ending: &str, exchange: &Exchange<'_>) -> bool {
-    const WORDS: [&str; 13] = [
-        "error",
-        "fail",
-        "could not",
-        "cannot",
-        "can't",
-        "no such",
-        "not found",
-        "did not",
-        "invalid",
-        "denied",
-        "no changes",
-        "no match",
-        "no replacement",
-    ];
-    const SURELY: [&str; 7] = [
-        "no changes were made",
-        "no replacement was performed",
-        "did not appear verbatim",
-        "not been applied",
-        "to replace not found",
-        "cannot overwrite",
-        "your proposed edit has introduced",
-    ];
     let opening = opening.to_lowercase();
     let first = opening.lines().take(2).collect::<Vec<_>>().join(" ");
-    let says_so = || WORDS.iter().any(|word| first.contains(word));
+    let says_so = || has_any(&first, &TABLE.complaints);
     let ending = ending.to_lowercase();
-    let surely = SURELY.iter().any(|words| opening.contains(words) || ending.contains(words));
+    let mut surely = TABLE.refusals.iter().chain(&TABLE.undone).map(|words| words.to_lowercase());
+    let surely = surely.any(|words| opening.contains(&words) || ending.contains(&words));
     let failed = action.outcome == Outcome::Failed && (exchange.failed == Some(true) || says_so());
     surely || failed
 }

@@ -197,6 +197,11 @@ pub(crate) fn title(text: &str) -> &str {
     text.lines().map(str::trim).find(is_title).unwrap_or(text)
 }
 
+/// Whether a word of a request says nothing about its topic.
+pub(crate) fn is_filler(word: &str) -> bool {
+    TABLE.fillers.iter().any(|filler| filler == word)
+}
+
 /// Whether a person asks something.
 pub(crate) fn asks(text: &str) -> bool {
     text.lines().any(is_question) || prose::sentences(text).iter().any(|sentence| is_question(sentence.text))

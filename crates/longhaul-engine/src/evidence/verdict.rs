@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::data;
+use super::words::{TABLE, has_any};
 use crate::action::{Action, Outcome, Verb};
 use crate::clip;
-use crate::digest::WRAPPERS;
+use crate::digest::WORDS;
 use crate::facts::{FactKind, Facts};
 use crate::known::ContentKey;
 use crate::tools::named;
@@ -134,7 +135,7 @@ fn errors(text: &str, lines: &mut Vec<String>) {
         push(tally, lines);
     }
     // An editor that says why it did nothing, perhaps behind all that it was given.
-    if let Some(line) = text.lines().rev().find(|line| REFUSALS.iter().any(|words| line.contains(words))) {
+    if let Some(line) = text.lines().rev().find(|line| has_any(line, &TABLE.refusals)) {
         return push(line, lines);
     }
     // An editor that checks what it is given lists what is wrong under a heading.
@@ -166,14 +167,6 @@ fn errors(text: &str, lines: &mut Vec<String>) {
 
 /// What opens a stack trace.
 const TRACE: &str = "Traceback (most recent call last)";
-
-/// How editors say that nothing was changed.
-const REFUSALS: [&str; 4] = [
-    "No changes were made",
-    "No replacement was performed",
-    "did not appear verbatim",
-    "String to replace not found",
-];
 
 /// The line with the totals of a test run.
 fn tally(text: &str) -> Option<&str> {
@@ -244,9 +237,7 @@ fn printed(text: &str, action: &Action, whole: bool, lines: &mut Vec<String>) {
 
 /// Warnings and hints that stand beside any outcome.
 fn is_aside(lower: &str) -> bool {
-    ["warning", "[notice]", "npm warn", "hint:", "note:", "deprecat", "no fixes applied"]
-        .iter()
-        .any(|words| lower.contains(words))
+    has_any(lower, &TABLE.warnings)
 }
 
 /// Whether a line has enough in it to tell something: two words, or as much in a script that puts no spaces between them.
@@ -264,37 +255,12 @@ fn is_opening(line: &str) -> bool {
 
 /// A line that reports no error, whatever words it has.
 fn says_all_is_well(line: &str) -> bool {
-    let lower = line.to_lowercase();
-    ["succeeded", "0 errors", "0 failed", "no errors", "without error"]
-        .iter()
-        .any(|words| lower.contains(words))
+    has_any(&line.to_lowercase(), &TABLE.reassurances)
 }
-
-/// What lines begin with that say nothing of an outcome, beside those that a digest leaves out, too.
-const ALSO_AROUND: [&str; 8] = [
-    "(no output)",
-    "<error>",
-    "</error>",
-    "exit code:",
-    "[Python Interpreter",
-    "[Current working",
-    "(Open file:",
-    "(Current directory:",
-];
 
 fn wrappers() -> impl Iterator<Item = &'static str> {
-    WRAPPERS.into_iter().chain(ALSO_AROUND)
+    WORDS.wrappers.iter().chain(&TABLE.around).map(String::as_str)
 }
-
-/// What agents say beside an output, whatever it is.
-const ASIDES: [&str; 6] = [
-    "The tool execution failed with",
-    "Your command ran successfully",
-    "File updated. Please review",
-    "Your proposed edit has introduced",
-    "DO NOT re-run",
-    "Review the changes and make sure",
-];
 
 fn is_wrapper(line: &str) -> bool {
     let line = line.trim();
@@ -302,5 +268,5 @@ fn is_wrapper(line: &str) -> bool {
     is_shell_prompt
         || wrappers().any(|opener| line.starts_with(opener))
         || line.starts_with('[') && line.ends_with("Result:")
-        || ASIDES.iter().any(|words| line.starts_with(words))
+        || TABLE.asides.iter().any(|words| line.starts_with(words.as_str()))
 }

@@ -32,6 +32,14 @@ pub(super) struct Table {
     pub(super) own_tags: Vec<String>,
     pub(super) abbreviations: Vec<String>,
     pub(super) common: Vec<String>,
+    pub(super) refusals: Vec<String>,
+    pub(super) undone: Vec<String>,
+    pub(super) complaints: Vec<String>,
+    pub(super) around: Vec<String>,
+    pub(super) asides: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    pub(super) reassurances: Vec<String>,
+    pub(super) fillers: Vec<String>,
     pub(super) finishing_tools: Vec<String>,
     pub(super) asking_tools: Vec<String>,
     pub(super) memory_files: Vec<String>,
@@ -47,6 +55,11 @@ pub(super) struct Table {
 pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
     toml::from_str(include_str!("words.toml")).unwrap_or_else(|error| panic!("words.toml: {error}"))
 });
+
+/// Whether one of these stands in a text.
+pub(super) fn has_any(text: &str, words: &[String]) -> bool {
+    words.iter().any(|words| text.contains(words.as_str()))
+}
 
 /// The cues of a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

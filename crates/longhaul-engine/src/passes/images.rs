@@ -4,6 +4,7 @@ use super::{BlockAt, Change, Leaves, NewText, Pass, Scope};
 use crate::clip::on_one_line;
 use crate::digest::number;
 use crate::json::{Strings, unescape};
+use crate::texts::ImageMark;
 use crate::tokens::images::size;
 use crate::transcript::{Block, BlockKind, Place, Unit};
 
@@ -42,9 +43,9 @@ pub(super) fn all<'s, 'b>(
     })
 }
 
-/// `[image left out: PNG, 640×480, 12,345 bytes]`
+/// What stands in the place of an image.
 pub(super) fn mark(scope: &Scope<'_, '_>, block: &Block<'_>) -> NewText {
-    let (name, data) = match block.kind {
+    let (what, data) = match block.kind {
         BlockKind::Document(data) => ("document", data),
         BlockKind::Image(data) => ("image", data),
         _ => ("block", None),
@@ -65,7 +66,6 @@ pub(super) fn mark(scope: &Scope<'_, '_>, block: &Block<'_>) -> NewText {
         says.extend(size(data).map(|size| format!("{}×{}", size.width, size.height)));
         says.push(format!("{} bytes", number(encoded.len() * 3 / 4)));
     }
-    let recall = (scope.handle)(block.raw()).map(|handle| format!("; recall {handle}")).unwrap_or_default();
-    let says = if says.is_empty() { String::new() } else { format!(": {}", says.join(", ")) };
-    NewText::Mark(format!("[{name} left out{says}{recall}]"))
+    let mark = ImageMark { what: what.to_owned(), says, handle: (scope.handle)(block.raw()) };
+    NewText::Mark(mark.to_string())
 }

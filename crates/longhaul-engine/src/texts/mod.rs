@@ -3,19 +3,25 @@
 //! It stands at the bottom: it may use [`redact`](crate::redact) and nothing else of the engine.
 //!
 //! ```text
-//! Entry     EDIT src/a.rs — −`x = 1` +`x = 2` (recall 4k2m…)     a line of Completed Actions
-//! CutMark   … [1,234 more characters; recall 4k2m…]                          behind a string that was cut
-//! FileNote  src/a.rs — edited 3 times                                        a line of Relevant Files
-//! Marker    [Longhaul checkpoint: …]                                         what opens and ends a checkpoint
+//! Entry       EDIT src/a.rs — −`x = 1` +`x = 2` (recall 4k2m…)              a line of Completed Actions
+//! CutMark     … [1,234 more characters; recall 4k2m…]                       behind a string that was cut
+//! FileNote    src/a.rs — edited 3 times                                     a line of Relevant Files
+//! DigestHead  [tests: 213 lines; failed; 201 left out]                      what opens a digest
+//! ImageMark   [image left out: PNG, 640×480, 12,345 bytes]                  in the place of a picture
+//! Marker      [Longhaul checkpoint: …]                                      what opens and ends a checkpoint
 //! ```
 
 mod cut;
 mod entry;
 mod file_note;
+mod head;
+mod image;
 mod marker;
 
 pub(crate) use cut::is_cut;
 pub use cut::{CutMark, NoMark};
 pub use entry::{Act, Entry};
 pub use file_note::FileNote;
+pub use head::DigestHead;
+pub use image::ImageMark;
 pub use marker::{CHECKPOINT_OPENING, Closing, END_OPENING, Marker};

@@ -2,36 +2,9 @@
 
 use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
+use super::super::words::WORDS;
 use super::Tally;
 use std::borrow::Cow;
-
-/// How the lines of build tools and package managers begin.
-const OPENERS: [&str; 24] = [
-    "> Task :",
-    "Compiling ",
-    "Checking ",
-    "Building ",
-    "npm ERR!",
-    "npm error",
-    "make: ",
-    "make[",
-    "[ERROR] ",
-    "[WARNING] ",
-    "e: file:",
-    "w: file:",
-    "error[E",
-    "warning: unused",
-    "Collecting ",
-    "Requirement already",
-    "Downloading ",
-    "BUILD ",
-    "ninja: ",
-    "CMake ",
-    "-- Configuring",
-    "#1 ",
-    "Step 1/",
-    "Successfully installed",
-];
 
 /// A complaint: how bad, its code if it has one, and the file it is about.
 struct Complaint<'a> {
@@ -98,7 +71,7 @@ fn path_in(before: &str) -> &str {
 }
 
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
-    let opened = |line: &str| OPENERS.iter().any(|opener| line.trim_start().starts_with(opener));
+    let opened = |line: &str| WORDS.build.iter().any(|opener| line.trim_start().starts_with(opener.as_str()));
     let placed = |line: &str| complaint(line).is_some() || line.trim_start().starts_with("--> ");
     sample.share(placed) >= 0.15 || sample.share(opened) >= 0.3
 }
