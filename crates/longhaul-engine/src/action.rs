@@ -206,7 +206,8 @@ impl Action {
 }
 
 fn key(asked: &str) -> ContentKey {
-    ContentKey::of_parts(asked.split_whitespace().map(str::as_bytes))
+    let words: String = asked.split_whitespace().flat_map(|word| [word, " "]).collect();
+    ContentKey::of(0, words.as_bytes())
 }
 
 fn verb(call: &Call) -> Verb {

@@ -34,7 +34,21 @@ pub fn clip(text: &str, most: usize) -> Cow<'_, str> {
 /// The words of a text on one line, cut where there are more than `most` characters.
 #[must_use]
 pub fn on_one_line(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().take(most).collect::<Vec<_>>().join(" ");
+    let mut line = String::new();
+    // What is behind the cut is not looked at.
+    let mut room = most.saturating_add(1);
+    for word in text.split_whitespace() {
+        if room == 0 {
+            break;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+            room -= 1;
+        }
+        let word = start(word, room);
+        room -= if word.is_ascii() { word.len() } else { word.chars().count() };
+        line.push_str(word);
+    }
     match start(&line, most) {
         whole if whole.len() == line.len() => line,
         start => format!("{}{MORE}", start.trim_end()),

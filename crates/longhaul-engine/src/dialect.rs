@@ -28,6 +28,15 @@ impl Dialect {
             Self::Responses => "responses",
         }
     }
+
+    /// The field that holds the conversation.
+    #[must_use]
+    pub const fn list(self) -> &'static str {
+        match self {
+            Self::Chat | Self::Messages => "messages",
+            Self::Responses => "input",
+        }
+    }
 }
 
 impl fmt::Display for Dialect {

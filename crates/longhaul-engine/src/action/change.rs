@@ -1,6 +1,6 @@
 //! What a call did to the lines of files: which went out and which came in, as far as the call itself shows it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -65,10 +65,16 @@ impl Side {
         rated.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         // Beside lines that tell something, others are noise.
         let least = rated.first().map_or(0.0, |(_, best)| best / 4.0);
-        let mut seen = HashSet::new();
-        rated.retain(|(at, rate)| *rate > least && seen.insert(lines[*at].trim()));
-        rated.truncate(most);
-        let telling = rated.iter().map(|(at, _)| (*at, lines[*at].trim().to_owned())).collect();
+        let mut telling: Vec<(usize, String)> = Vec::with_capacity(most);
+        for (at, _) in rated.iter().take_while(|(_, rate)| *rate > least) {
+            let line = lines[*at].trim();
+            if telling.len() == most {
+                break;
+            }
+            if telling.iter().all(|(_, told)| told != line) {
+                telling.push((*at, line.to_owned()));
+            }
+        }
         Self { lines: lines.len(), telling, marks: Vec::new() }
     }
 }
@@ -99,19 +105,29 @@ fn tells(line: &str) -> f32 {
         "} else",
     ];
     let line = line.trim();
-    let words: Vec<&str> = line
-        .split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.')))
-        .filter(|word| word.len() > 1)
-        .collect();
-    let unbroken = line.split_whitespace().any(|word| word.len() > 80);
-    if words.is_empty() || line.len() > WIDTH || unbroken {
+    let is_data = || line.len() > 80 && line.split_whitespace().any(|word| word.len() > 80);
+    if line.len() > WIDTH || is_data() {
         return 0.0;
     }
-    let names = words.iter().filter(|word| word.trim_matches(['_', '.']).contains(['_', '.'])).count();
+    let (mut words, mut names) = (0, 0);
+    let is_sign = |c: char| {
+        if c.is_ascii() {
+            !c.is_ascii_alphanumeric() && !matches!(c, '_' | '.')
+        } else {
+            !c.is_alphanumeric()
+        }
+    };
+    for word in line.split(is_sign).filter(|word| word.len() > 1) {
+        words += 1;
+        names += usize::from(word.trim_matches(['_', '.']).contains(['_', '.']));
+    }
+    if words == 0 {
+        return 0.0;
+    }
     // Prose is a comment or a text, whatever it stands in.
     let is_prose = names == 0 && !line.contains(['=', '(', '{', '[', '<']);
     let little = is_prose || SAYS_LITTLE.iter().any(|start| line.starts_with(start));
-    (words.len().min(6) + 2 * names.min(3)) as f32 * if little { 0.35 } else { 1.0 }
+    (words.min(6) + 2 * names.min(3)) as f32 * if little { 0.35 } else { 1.0 }
 }
 
 impl Change {

@@ -130,7 +130,7 @@ struct Request<'v> {
 
 impl<'v> Request<'v> {
     fn of(value: &'v Value, bytes: usize, dialect: Dialect) -> Option<Self> {
-        let key = if dialect == Dialect::Responses { "input" } else { "messages" };
+        let key = dialect.list();
         if let Some(messages) = value.as_array() {
             return Some(Self { envelope: &Value::Null, bare: true, messages, root: At::BODY, bytes });
         }

@@ -109,10 +109,10 @@ impl<'v> Turns<'v> {
         }
         self.server_tools(findings);
         let tools = [What::Call, What::Result];
-        let first = self.entries.iter().find(|entry| tools.contains(&entry.what));
-        if let Some(first) = first.filter(|_| !request.bare && request.tools().next().is_none()) {
+        let has_tools = self.entries.iter().any(|entry| tools.contains(&entry.what));
+        if has_tools && !request.bare && request.tools().next().is_none() {
             let message = "the messages hold tool blocks but no `tools` are defined: define them";
-            findings.report(&A10, first.at, message);
+            findings.report(&A10, At::BODY / "tools", message);
         }
     }
 

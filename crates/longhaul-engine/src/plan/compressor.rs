@@ -129,7 +129,7 @@ fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '
 
 /// A rule that a rewritten body breaks and the original did not. No strange shape of a request is to end in a refusal: what
 /// nobody thought of is left alone. The original, which may be a hundred times larger, is judged only if there is need: not
-/// for what is wrong at its end, where both are the same. A text in place of another breaks no rule.
+/// for what is wrong at its end or in another field, where both are the same. A text in place of another breaks no rule.
 fn newly_broken(outcome: &Outcome, policy: &Policy, transcript: &Transcript<'_>) -> Option<&'static str> {
     if outcome.ledger.only_changes_texts() {
         return None;
@@ -137,8 +137,12 @@ fn newly_broken(outcome: &Outcome, policy: &Policy, transcript: &Transcript<'_>)
     let target = policy.model.target(transcript.dialect);
     let mut after = check(&outcome.body, transcript.dialect, &target);
     let same_end = outcome.report.messages.after.saturating_sub(unchanged_at_the_end(outcome, transcript));
-    let in_same_end = |at: &str| at.split('/').nth(2).and_then(|index| index.parse().ok()) > Some(same_end);
-    after.retain(|violation| !in_same_end(&violation.at));
+    let is_the_same = |at: &str| {
+        // A bare list of messages has no field before the index.
+        let mut path = at.split('/').skip(1).skip_while(|field| *field == transcript.dialect.list());
+        path.next().is_some_and(|next| next.parse().map_or(true, |message: usize| message > same_end))
+    };
+    after.retain(|violation| !is_the_same(&violation.at));
     if after.is_empty() {
         return None;
     }
