@@ -47,6 +47,7 @@ mod compressor;
 mod cost_sessions;
 mod digest;
 mod evidence;
+mod growth;
 mod models;
 mod outputs;
 mod passes;
@@ -78,6 +79,7 @@ fn main() {
         cost_sessions::tests,
         digest::tests,
         evidence::tests,
+        growth::tests,
         models::tests,
         passes::tests,
         redact::tests,

@@ -148,16 +148,20 @@ pub fn policy(model: &str, window: usize) -> Policy {
     Policy::new(&Config::default(), &model).unwrap().0
 }
 
+/// The time that this thread had on a processor.
+pub fn processor_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap()
+}
+
 /// Fails where eight times the input takes far more than eight times the work: a quadratic walk takes 64 times as much. Work is
 /// the time that this thread had on a processor, the least of several runs, which other work on the machine hardly changes.
 pub fn assert_in_proportion<T>(what: &str, make: impl Fn(usize) -> T, run: impl Fn(&T)) {
-    let spent = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
     let work = |times: usize| {
         let input = make(times);
         let once = |_| {
-            let start = spent();
+            let start = processor_time();
             run(&input);
-            spent().abs_diff(start)
+            processor_time() - start
         };
         (0..5).map(once).min().unwrap()
     };

@@ -1,0 +1,228 @@
+//! Time grows with the body and not faster, whatever stands in it: eight times as much of a shape takes about eight times the
+//! work.
+//!
+//! Work is the time that this thread had on a processor, the least of several runs. The limit is an exponent, so that it says the
+//! same of every shape; a shape that misses it is measured again, because a busy machine makes some runs look larger.
+
+use crate::support::{policy, processor_time};
+use longhaul_engine::known::Known;
+use longhaul_engine::plan::{Compressor, Engine, Wish};
+use longhaul_engine::{Dialect, wire};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+tests! {
+    always: [a_compaction_takes_time_in_proportion_to_the_body],
+    real: [],
+}
+
+/// What is allowed: eight times the input in 8^1.15 times the time.
+const EXPONENT: f64 = 1.15;
+const TIMES: usize = 8;
+const RUNS: usize = 3;
+const ATTEMPTS: usize = 6;
+
+/// A shape: its name, how many of it are one, and the messages that have so many.
+type Shape = (&'static str, usize, fn(usize) -> Vec<Value>);
+
+const SHAPES: &[Shape] = &[
+    // What once was quadratic.
+    ("one file polled", 250, |n| steps(n, |i| ("read_file", json!({"path": "a.txt"}), format!("line {i}\n").repeat(5)))),
+    ("rules that replace each other", 200, |n| said(n, |i| format!("Use tool{i} instead of tool{}.", i + 1))),
+    ("questions", 300, |n| said(n, |i| format!("What is number {i}?"))),
+    ("files edited", 200, |n| steps(n, |i| ("edit_file", edit(i), "edited".into()))),
+    ("files deleted", 250, |n| steps(n, |i| ("bash", command(format!("rm src/d{}/f{i}.py", i % 97)), "ok".into()))),
+    ("failures", 200, |n| steps(n, |i| ("bash", command(format!("python t{i}.py")), format!("Error: bad {i}\nexit code: 1")))),
+    ("calls with one id", 250, |n| (0..n).flat_map(|_| call(0, "bash", &command("ls".into()), "x")).collect()),
+    ("parallel calls", 300, parallel),
+    ("replies in a row", 400, |n| (0..n).map(|i| reply(&format!("Reply {i} because of `x{i}`."))).collect()),
+    ("a script of many parts", 500, |n| result_of(&many(n, "; ", |i| format!("echo a{i} > f{i}")), "ok")),
+    ("tiny messages", 700, |n| said(n, |_| "a".into())),
+    // Texts that are hard to split, to escape or to count.
+    ("one long line", 12_000, |n| shown(&"x y".repeat(n))),
+    ("blank lines", 30_000, |n| shown(&"\n".repeat(n))),
+    ("spaces", 30_000, |n| shown(&" ".repeat(n))),
+    ("tabs and spaces", 12_000, |n| shown(&"\t ".repeat(n))),
+    ("quotes", 20_000, |n| shown(&"\"".repeat(n))),
+    ("backslashes", 20_000, |n| shown(&"\\".repeat(n))),
+    ("brackets", 20_000, |n| shown(&"[".repeat(n))),
+    ("braces in pairs", 12_000, |n| shown(&"{}".repeat(n))),
+    ("deep JSON", 10_000, |n| shown(&format!("{}{}", "{\"a\":".repeat(n), "}".repeat(n)))),
+    ("a JSON list", 1_200, |n| shown(&format!("[{}]", many(n, ",", |i| format!("{{\"id\":{i},\"name\":\"n{i}\"}}"))))),
+    ("one letter", 30_000, |n| shown(&"a".repeat(n))),
+    ("equal signs", 30_000, |n| shown(&"=".repeat(n))),
+    ("digits", 20_000, |n| shown(&"7".repeat(n))),
+    ("Chinese", 8_000, |n| shown(&"汉字".repeat(n))),
+    ("marks on a letter", 8_000, |n| shown(&format!("e{}", "\u{301}".repeat(n)))),
+    ("line separators", 8_000, |n| shown(&"a\u{2028}".repeat(n))),
+    ("carriage returns", 8_000, |n| shown(&"50 %\r".repeat(n))),
+    ("colours", 5_000, |n| shown(&"\u{1b}[31mred\u{1b}[0m ".repeat(n))),
+    // Outputs of tools.
+    ("a log", 800, |n| shown(&many(n, "\n", |i| format!("2026-01-01T00:00:{:02} INFO request {i} took {i} ms", i % 60)))),
+    ("errors", 800, |n| shown(&many(n, "\n", |i| format!("error: cannot open file{i}.rs: denied")))),
+    ("failing tests", 800, |n| shown(&many(n, "\n", |i| format!("test case_{i} ... FAILED")))),
+    ("stack frames", 600, |n| shown(&many(n, "\n", |i| format!("  File \"a{i}.py\", line {i}, in f{i}\nValueError: {i}")))),
+    ("a diff", 600, |n| shown(&many(n, "\n", |i| format!("@@ -{i},1 +{i},1 @@\n-old {i}\n+new {i}")))),
+    ("a table", 800, |n| shown(&many(n, "\n", |i| format!("{i},name {i},{}", i * 7)))),
+    ("HTML", 800, |n| shown(&many(n, "", |i| format!("<div><p>text {i}</p>")))),
+    ("a listing", 1_000, |n| shown(&many(n, "\n", |i| format!("src/d{}/f{i}.rs", i % 31)))),
+    ("addresses", 600, |n| shown(&many(n, "\n", |i| format!("https://user:pass{i}@host{i}.example/path?token=abc{i}")))),
+    ("names with secrets", 400, |n| shown(&many(n, "\n", |i| format!("API_KEY_{i}=sk-abcdefghijklmnopqrstuvwx{i:06}")))),
+    ("the same result", 60, |n| steps(n, |i| ("bash", command(format!("make {i}")), "a line of output\n".repeat(30)))),
+    // What people, agents and calls say.
+    ("a long request", 400, |n| long_said(&many(n, "\n\n", |i| format!("Please never touch file {i}, because it is {i}.")))),
+    ("a long reply", 400, |n| turn(&reply(&many(n, " ", |i| format!("I changed `f{i}` because x{i} was wrong."))))),
+    ("a list of tasks", 200, |n| steps(2, |_| ("todo_write", todos(n), "ok".into()))),
+    ("code in a reply", 800, |n| turn(&reply(&format!("```\n{}\n```", many(n, "\n", |i| format!("let x{i} = f({i});")))))),
+    ("nested arguments", 5_000, |n| steps(1, |_| ("run", nested(n), "ok".into()))),
+    ("many arguments", 800, |n| steps(1, |_| ("run", (0..n).map(|i| (format!("a{i}"), json!(i))).collect(), "ok".into()))),
+    ("a file written", 1_500, |n| steps(1, |_| ("write_file", json!({"path": "a.py", "content": many(n, "\n", |i| format!("x{i} = {i}"))}), "ok".into()))),
+    ("one file edited", 200, |n| steps(n, |i| ("edit_file", json!({"path": "a.py", "old_string": format!("a = {i}"), "new_string": format!("a = {}", i + 1)}), "edited".into()))),
+    ("a document in a script", 1_000, |n| result_of(&format!("cat > a.py <<'END'\n{}\nEND", many(n, "\n", |i| format!("x{i} = {i}"))), "ok")),
+    ("a quote that never ends", 10_000, |n| result_of(&format!("echo '{}", "a b ".repeat(n)), "ok")),
+    ("orphans", 300, |n| (0..n).map(|i| json!({"role": "tool", "tool_call_id": format!("o{i}"), "content": "x"})).collect()),
+    ("pictures", 300, |n| (0..n).flat_map(|_| picture()).collect()),
+    ("searches", 250, |n| steps(n, |i| ("grep", json!({"pattern": format!("p{i}")}), format!("src/a{i}.rs:1:p{i}")))),
+];
+
+fn a_compaction_takes_time_in_proportion_to_the_body() {
+    let policy = policy("gpt-5", 20_000);
+    let focused = Wish { force: true, focus: Some("port".into()), ..Wish::default() };
+    let plain = Wish { force: true, ..Wish::default() };
+    let lines = |n: usize| shown(&many(n, "\n", |i| format!("line {i} of the port log")));
+    let shapes = SHAPES.iter().map(|&(name, n, make)| (name, n, make, &plain));
+    let mut late = Vec::new();
+    for (name, n, make, wish) in shapes.chain([("lines on a topic", 1_000, lines as fn(usize) -> _, &focused)]) {
+        let exponent = exponent(
+            |times| body(make(n * times)),
+            |body| {
+                let (transcript, _) = wire::parse(Dialect::Chat, body).unwrap();
+                Compressor.compact(&policy, wish, &mut Known::default(), &transcript).unwrap();
+            },
+        );
+        say!("{exponent:.2} {name}");
+        if exponent > EXPONENT {
+            late.push(format!("{name}: {exponent:.2}"));
+        }
+    }
+    assert!(late.is_empty(), "time grows faster than the body: {late:?}");
+}
+
+/// The power of the input's size that the work grows with.
+fn exponent<T>(make: impl Fn(usize) -> T, run: impl Fn(&T)) -> f64 {
+    let (one, many) = (make(1), make(TIMES));
+    let least = |input: &T, so_far: Duration| {
+        let once = |_| {
+            let start = processor_time();
+            run(input);
+            processor_time() - start
+        };
+        (0..RUNS).map(once).min().unwrap().min(so_far)
+    };
+    let mut spent = (Duration::MAX, Duration::MAX);
+    let mut found = f64::MAX;
+    for _ in 0..ATTEMPTS {
+        spent = (least(&one, spent.0), least(&many, spent.1));
+        found = (spent.1.as_secs_f64() / spent.0.as_secs_f64()).log(TIMES as f64);
+        if found <= EXPONENT {
+            break;
+        }
+    }
+    found
+}
+
+/// A request with these messages in the middle, and so much behind them that they are folded.
+fn body(middle: Vec<Value>) -> String {
+    let mut messages = vec![json!({"role": "system", "content": "Be careful."}), user("Begin.")];
+    messages.extend(middle);
+    messages.extend((0..30).flat_map(|i| call(1_000_000 + i, "bash", &command("ls".into()), &"x ".repeat(300))));
+    messages.push(user("Go on."));
+    json!({"model": "gpt-5", "messages": messages}).to_string()
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+fn reply(text: &str) -> Value {
+    json!({"role": "assistant", "content": text})
+}
+
+fn call(id: usize, tool: &str, arguments: &Value, result: &str) -> [Value; 2] {
+    let function = json!({"name": tool, "arguments": arguments.to_string()});
+    let calls = json!([{"id": format!("c{id}"), "type": "function", "function": function}]);
+    [
+        json!({"role": "assistant", "content": null, "tool_calls": calls}),
+        json!({"role": "tool", "tool_call_id": format!("c{id}"), "content": result}),
+    ]
+}
+
+/// Calls one after the other.
+fn steps(n: usize, make: impl Fn(usize) -> (&'static str, Value, String)) -> Vec<Value> {
+    let step = |i: usize| {
+        let (tool, arguments, result) = make(i);
+        call(i, tool, &arguments, &result)
+    };
+    (0..n).flat_map(step).collect()
+}
+
+/// Short turns.
+fn said(n: usize, make: impl Fn(usize) -> String) -> Vec<Value> {
+    (0..n).flat_map(|i| [user(&make(i)), reply("Yes.")]).collect()
+}
+
+fn long_said(text: &str) -> Vec<Value> {
+    vec![user(text), reply("Yes.")]
+}
+
+fn turn(reply: &Value) -> Vec<Value> {
+    vec![user("Well?"), reply.clone()]
+}
+
+/// A command whose output is this.
+fn shown(text: &str) -> Vec<Value> {
+    call(0, "bash", &command("make".into()), text).into()
+}
+
+fn result_of(script: &str, result: &str) -> Vec<Value> {
+    call(0, "bash", &command(script.to_owned()), result).into()
+}
+
+fn command(command: String) -> Value {
+    json!({"command": command})
+}
+
+fn edit(i: usize) -> Value {
+    json!({"path": format!("src/d{}/f{i}.py", i % 97), "old_string": format!("a = {i}"), "new_string": format!("b = {i}")})
+}
+
+fn todos(n: usize) -> Value {
+    let todo = |i: usize| json!({"content": format!("Do thing {i}"), "status": "pending"});
+    json!({"todos": (0..n).map(todo).collect::<Vec<_>>()})
+}
+
+fn nested(n: usize) -> Value {
+    // As text: a value that deep could not be dropped.
+    json!({"value": format!("{}1{}", "[".repeat(n), "]".repeat(n))})
+}
+
+fn parallel(n: usize) -> Vec<Value> {
+    let call = |i: usize| {
+        let function = json!({"name": "read_file", "arguments": format!("{{\"path\":\"f{i}\"}}")});
+        json!({"id": format!("p{i}"), "type": "function", "function": function})
+    };
+    let calls: Vec<Value> = (0..n).map(call).collect();
+    let mut messages = vec![json!({"role": "assistant", "content": null, "tool_calls": calls})];
+    let result = |i: usize| json!({"role": "tool", "tool_call_id": format!("p{i}"), "content": format!("text {i}")});
+    messages.extend((0..n).map(result));
+    messages
+}
+
+fn picture() -> [Value; 2] {
+    let url = json!({"url": "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"});
+    [json!({"role": "user", "content": [{"type": "image_url", "image_url": url}]}), reply("Seen.")]
+}
+
+fn many(n: usize, between: &str, make: impl Fn(usize) -> String) -> String {
+    (0..n).map(make).collect::<Vec<_>>().join(between)
+}
