@@ -3,11 +3,11 @@
 use super::kind::Kind;
 use crate::tools::{Call, Family};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-/// How commands begin, by what they print; a test holds that the table is readable.
-static COMMANDS: LazyLock<BTreeMap<Kind, Vec<String>>> =
-    LazyLock::new(|| toml::from_str(include_str!("commands.toml")).unwrap_or_default());
+table! {
+    /// How commands begin, by what they print.
+    static COMMANDS: BTreeMap<Kind, Vec<String>> = "commands.toml";
+}
 
 /// What such calls usually give.
 pub(super) fn usual_kind(call: &Call) -> Option<Kind> {
@@ -49,12 +49,6 @@ fn kind_of_path(path: &str) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_table_is_readable() {
-        let table: BTreeMap<Kind, Vec<String>> = toml::from_str(include_str!("commands.toml")).unwrap();
-        assert_eq!(table.len(), 8);
-    }
 
     #[test]
     fn calls_are_understood_by_tool_and_command() {
