@@ -22,6 +22,9 @@
 //!
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
+#[macro_use]
+mod table;
+
 pub mod action;
 pub mod cache;
 pub mod check;

@@ -11,7 +11,6 @@
 //! A fact that nobody confirmed is *assumed* and says so: see [`Model::is_assumed`].
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -286,7 +285,7 @@ fn read(facts: Map<String, Value>) -> Result<Facts, serde_json::Error> {
     serde_json::from_value(Value::Object(facts))
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 struct Table {
     model: Vec<Row>,
     host: Vec<Host>,
@@ -312,16 +311,13 @@ struct Host {
     spellings: Vec<String>,
 }
 
-/// The file is part of the program and a test reads every row of it; were it broken all the same, every model would be
-/// unknown, which is a state that users can work with.
-static TABLE: LazyLock<Table> = LazyLock::new(|| parse(include_str!("models.toml")).unwrap_or_default());
-
-fn parse(text: &str) -> Result<Table, toml::de::Error> {
-    let mut table: Table = toml::from_str(text)?;
-    for row in &mut table.model {
-        row.runs = runs(&row.pattern);
-    }
-    Ok(table)
+table! {
+    static TABLE: Table = "models.toml", |mut table: Table| {
+        for row in &mut table.model {
+            row.runs = runs(&row.pattern);
+        }
+        Ok(table)
+    };
 }
 
 /// A name as runs of letters and runs of digits, in lower case: `gpt-4.1` is `gpt 4 1`, and so is `GPT_4-1`. A remark
@@ -501,9 +497,8 @@ mod tests {
 
     #[test]
     fn every_row_reads_and_is_found_by_its_own_pattern() {
-        let table = parse(include_str!("models.toml")).unwrap();
         let facts = serde_json::to_value(Facts::default()).unwrap();
-        for row in &table.model {
+        for row in &TABLE.model {
             read(row.facts.clone()).unwrap_or_else(|error| panic!("{}: {error}", row.pattern));
             assert_eq!(find(&row.pattern).row.as_deref(), Some(row.pattern.as_str()));
             for fact in &row.assumed {

@@ -57,7 +57,7 @@ pub fn find(transcript: &Transcript<'_>, before: usize, gone: &BTreeSet<usize>) 
     let element = |index: usize| ElementId { array, index: index as u32 };
     let previous = (0..before).rev().find(|i| !goes[*i]).map(element);
     let next = (before..count).find(|i| !goes[*i]).map(element);
-    let role = |id: Option<ElementId>| id.and_then(|id| wire::role(transcript, id));
+    let role = |id: Option<ElementId>| id.and_then(|id| transcript.role(id.index as usize));
     let is_model = |role: Option<Role>| matches!(role, Some(Role::Assistant | Role::Tool));
     let wanted = if is_model(role(previous)) { Role::User } else { Role::Assistant };
     let flipped = if wanted == Role::User { Role::Assistant } else { Role::User };

@@ -6,7 +6,6 @@ use crate::shell::{self, Command};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 /// What a tool does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -27,7 +26,7 @@ pub(crate) enum Family {
     Memory,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 struct Tables {
     families: BTreeMap<Family, Vec<String>>,
     deletes: Deletes,
@@ -35,13 +34,13 @@ struct Tables {
     changing: Changing,
 }
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 struct Deletes {
     tools: Vec<String>,
 }
 
 /// Commands that change nothing and try nothing.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 struct Looking {
     commands: Vec<String>,
     prefixes: Vec<String>,
@@ -50,14 +49,14 @@ struct Looking {
 }
 
 /// Commands that change the surroundings of the work.
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 struct Changing {
     commands: Vec<String>,
 }
 
-/// The tables of `tools.toml`; a test holds that they are readable.
-static TABLES: LazyLock<Tables> =
-    LazyLock::new(|| toml::from_str(include_str!("tools.toml")).unwrap_or_default());
+table! {
+    static TABLES: Tables = "tools.toml";
+}
 
 /// A tool call, as far as a reader needs it.
 #[derive(Debug, Default)]
@@ -275,13 +274,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tables_are_readable_and_name_a_tool_once() {
-        let tables: Tables = toml::from_str(include_str!("tools.toml")).unwrap();
-        let mut names: Vec<_> = tables.families.values().flatten().chain(&tables.deletes.tools).collect();
+    fn a_tool_is_named_once() {
+        let mut names: Vec<_> = TABLES.families.values().flatten().chain(&TABLES.deletes.tools).collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!((tables.families.len(), names.len()), (13, all));
+        assert_eq!((TABLES.families.len(), names.len()), (13, all));
     }
 
     #[test]

@@ -34,8 +34,23 @@ pub struct Transcript<'b> {
     pub(crate) arrays: Arrays,
     /// The list of messages or items; absent where the body has none or holds a lone string.
     pub(crate) messages: Option<ArrayId>,
+    /// Under whose name each of them stands.
+    pub(crate) roles: Vec<Option<Role>>,
     /// The outermost value.
     pub(crate) root: Span,
+}
+
+/// Under whose name a message stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The system prompt, or the host in mid-conversation.
+    System,
+    /// The user, tool results in messages bodies included.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool's result that is a message of its own.
+    Tool,
 }
 
 /// A part of a transcript that stays or goes as a whole.
@@ -343,6 +358,12 @@ impl<'b> Transcript<'b> {
     #[must_use]
     pub fn message_count(&self) -> usize {
         self.messages.map_or(0, |id| self.arrays.elements(id).len())
+    }
+
+    /// Under whose name a message or item stands; none where that is not understood.
+    #[must_use]
+    pub fn role(&self, message: usize) -> Option<Role> {
+        self.roles.get(message).copied().flatten()
     }
 
     /// Which message an element is, or is part of.

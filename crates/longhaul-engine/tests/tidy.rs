@@ -86,6 +86,22 @@ fn the_engine_reads_no_file_clock_or_environment() {
     }
 }
 
+/// A table read in any other way could be broken without anybody noticing.
+#[test]
+fn every_table_is_read_by_the_one_loader() {
+    let sources = sources::engine();
+    for source in sources.iter().filter(|source| source.path != ["table"]) {
+        assert!(!source.code.contains("toml::"), "{} reads a table its own way", source.file.display());
+        for table in sources::files_beside(&source.file, "toml") {
+            let is_read = |source: &sources::Source| {
+                source.file.parent() == table.parent()
+                    && source.code.contains(&format!("= \"{}\"", table.file_name().unwrap().display()))
+            };
+            assert!(sources.iter().any(is_read), "nothing reads {}", table.display());
+        }
+    }
+}
+
 /// The checker judges the parser and the passes, so a mistake of theirs must not reach it through shared code.
 #[test]
 fn the_rules_share_nothing_with_what_they_judge() {

@@ -4,11 +4,11 @@ use super::kind::Kind;
 use crate::shell;
 use crate::tools::{Call, Family};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
-/// How commands begin, by what they print; a test holds that the table is readable.
-static COMMANDS: LazyLock<BTreeMap<Kind, Vec<String>>> =
-    LazyLock::new(|| toml::from_str(include_str!("commands.toml")).unwrap_or_default());
+table! {
+    /// How commands begin, by what they print.
+    static COMMANDS: BTreeMap<Kind, Vec<String>> = "commands.toml";
+}
 
 /// What such calls usually give.
 pub(super) fn usual_kind(call: &Call) -> Option<Kind> {
@@ -47,12 +47,6 @@ fn kind_of_path(path: &str) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_table_is_readable() {
-        let table: BTreeMap<Kind, Vec<String>> = toml::from_str(include_str!("commands.toml")).unwrap();
-        assert_eq!(table.len(), 8);
-    }
 
     #[test]
     fn calls_are_understood_by_tool_and_command() {

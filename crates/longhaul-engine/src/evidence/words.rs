@@ -47,14 +47,9 @@ pub(super) struct Table {
     cues: BTreeMap<Cue, Vec<String>>,
 }
 
-/// The table of the file beside this one; a test holds that it can be read.
-#[expect(
-    clippy::panic,
-    reason = "a table that is part of the program and does not parse is a bug that no user can meet"
-)]
-pub(super) static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    toml::from_str(include_str!("words.toml")).unwrap_or_else(|error| panic!("words.toml: {error}"))
-});
+table! {
+    pub(super) static TABLE: Table = "words.toml";
+}
 
 /// Whether one of these stands in a text.
 pub(super) fn has_any(text: &str, words: &[String]) -> bool {

@@ -4,7 +4,6 @@
 //! and never what was said under the user's name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
 use serde::Deserialize;
 
@@ -25,14 +24,14 @@ pub struct ByteLimits {
     pub string: usize,
 }
 
-/// The limits of `limits.toml`; a test holds that they are readable.
-static LIMITS: LazyLock<Option<ByteLimits>> =
-    LazyLock::new(|| toml::from_str(include_str!("limits.toml")).ok());
+table! {
+    static LIMITS: ByteLimits = "limits.toml";
+}
 
 impl Default for ByteLimits {
     /// The lowest that the common hosts have.
     fn default() -> Self {
-        LIMITS.unwrap_or(Self { body: usize::MAX, string: usize::MAX })
+        *LIMITS
     }
 }
 
@@ -123,14 +122,4 @@ fn newest_said(scope: &Scope<'_, '_>) -> BTreeSet<usize> {
     let transcript = scope.transcript;
     let newest = transcript.units.iter().rev().find(|unit| matches!(unit.kind, UnitKind::Prompt { .. }));
     newest.into_iter().flat_map(|unit| &unit.owns).filter_map(|id| transcript.message_of(*id)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_limits_are_readable() {
-        assert!(toml::from_str::<ByteLimits>(include_str!("limits.toml")).is_ok());
-    }
 }

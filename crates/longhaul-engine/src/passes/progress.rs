@@ -1,7 +1,5 @@
 //! Progress that was printed line after line, or over itself: the first line, the last one, and how many were between.
 
-use std::sync::LazyLock;
-
 use memchr::memchr2;
 use serde::Deserialize;
 
@@ -20,14 +18,14 @@ pub(super) const PASS: Pass = Pass {
 /// A run of fewer lines stays as it is.
 const FEWEST: usize = 4;
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 struct Table {
     openers: Vec<String>,
 }
 
-/// The words of `progress.toml`; a test holds that they are readable.
-static TABLE: LazyLock<Table> =
-    LazyLock::new(|| toml::from_str(include_str!("progress.toml")).unwrap_or_default());
+table! {
+    static TABLE: Table = "progress.toml";
+}
 
 fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
     let ran = scope
@@ -156,12 +154,6 @@ fn shows_progress(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_table_is_readable() {
-        let table: Table = toml::from_str(include_str!("progress.toml")).unwrap();
-        assert!(table.openers.len() > 10);
-    }
 
     #[test]
     fn runs_of_progress_become_first_count_last() {

@@ -10,8 +10,8 @@ use crate::checkpoint::{self, Checkpoint, Draft, Quoted, Section, Topic};
 use crate::ledger::Placed;
 use crate::redact::{Content, Redacted};
 use crate::texts::{Closing, Marker};
-use crate::transcript::{Block, ElementId, Form, Unit, UnitKind};
-use crate::wire::{self, Role};
+use crate::transcript::{Block, Form, Unit, UnitKind};
+use crate::wire::Role;
 
 /// A checkpoint, where it stands, and what is said of it.
 #[derive(Debug, Clone)]
@@ -68,8 +68,7 @@ fn place(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> usize {
     let first = (0..behind).find(|unit| !gone.contains(unit)).filter(|first| *first > 0);
     let is_reply = |unit: &usize| {
         let message = transcript.units[*unit].owns.first().and_then(|id| transcript.message_of(*id));
-        let id = transcript.messages.zip(message).map(|(array, at)| ElementId { array, index: at as u32 });
-        let role = id.and_then(|id| wire::role(transcript, id));
+        let role = message.and_then(|message| transcript.role(message));
         // Instructions that stood in the conversation do not become the system prompt.
         matches!(role, Some(Role::Assistant | Role::Tool | Role::System))
     };

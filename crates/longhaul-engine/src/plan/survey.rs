@@ -134,10 +134,7 @@ impl<'t, 'b> Survey<'t, 'b> {
         };
         let messages =
             self.transcript.units.iter().flat_map(said).filter_map(|id| self.transcript.message_of(id));
-        let is_user = |index: &usize| {
-            let id = self.transcript.messages.map(|array| ElementId { array, index: *index as u32 });
-            id.and_then(|id| wire::role(self.transcript, id)) == Some(Role::User)
-        };
+        let is_user = |message: &usize| self.transcript.role(*message) == Some(Role::User);
         let newest = messages.collect::<BTreeSet<_>>().into_iter().rev().find(is_user);
         let holds = |unit: &Unit<'b>| unit.owns.iter().any(|id| self.transcript.message_of(*id) == newest);
         let units =

@@ -1,7 +1,5 @@
 //! What a provider reported about one request, in one shape.
 
-use std::sync::LazyLock;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -167,10 +165,9 @@ enum Counts {
     Fresh,
 }
 
-/// The file is part of the program and a test reads it; were it broken all the same, no usage would be understood.
-static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
-    toml::from_str(include_str!("usage.toml")).map_or(Vec::new(), |table: Table| table.shape)
-});
+table! {
+    static SHAPES: Vec<Shape> = "usage.toml", |table: Table| Ok(table.shape);
+}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use regex::bytes::Regex;
@@ -262,13 +262,12 @@ const LITERALS: [(&str, Meaning); 6] = [
     ("kind: secret", Meaning::KubernetesSecret),
 ];
 
-static STANDARD: LazyLock<Standard> = LazyLock::new(|| {
-    Standard::parse(include_str!("rules.toml")).unwrap_or_else(|error| panic!("rules.toml: {error}"))
-});
+table! {
+    static STANDARD: Standard = "rules.toml", Standard::made;
+}
 
 impl Standard {
-    fn parse(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    fn made(file: File) -> Result<Self, String> {
         let vendors = file.rules.into_iter().map(Vendor::parse).collect::<Result<Vec<_>, _>>()?;
         let mut literals: BTreeMap<&str, Vec<Meaning>> = BTreeMap::new();
         for (vendor, rule) in vendors.iter().enumerate().filter(|(_, rule)| rule.after.is_empty()) {

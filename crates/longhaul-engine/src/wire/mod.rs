@@ -20,16 +20,17 @@ mod write;
 use std::fmt;
 
 use blocks::Reader;
-use raw::{Key, Raw};
+use raw::{Element, Key, Raw};
 
 use crate::Dialect;
 use crate::json::{NotJson, Span};
 use crate::transcript::Transcript;
 
+pub use crate::transcript::Role;
 pub use reading::{ClientMark, Lifetime, Part, Piece, Reading, Says, Seat, Settings, reading};
 pub(crate) use reading::{MARK, pair};
 pub(crate) use spoken::ends_in_call;
-pub use write::{Role, block, instructs, message, role};
+pub use write::{block, instructs, message};
 
 /// Something strange in a body that did not keep it from being read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +121,11 @@ pub fn parse(
         Dialect::Messages => messages::read(&mut reader, list),
         Dialect::Responses => responses::read(&mut reader, list),
     }
+    let role = |element: Element| {
+        let item = element.item?;
+        write::role_of(raw.string(item, Key::Role).as_deref(), raw.string(item, Key::Type).as_deref())
+    };
+    let roles = list.into_iter().flat_map(|id| raw.elements(id)).map(role).collect();
     let model = raw.root.item.and_then(|root| raw.string(root, Key::Model));
     let (preamble, content_lists, assembler) = (reader.preamble, reader.content_lists, reader.assembler);
     let (units, mut notes) = assembler.finish();
@@ -131,7 +137,18 @@ pub fn parse(
     }
     let root = raw.root.at;
     Ok((
-        Transcript { body, dialect, dialect_sure, model, preamble, units, arrays, messages: list, root },
+        Transcript {
+            body,
+            dialect,
+            dialect_sure,
+            model,
+            preamble,
+            units,
+            arrays,
+            messages: list,
+            roles,
+            root,
+        },
         notes,
     ))
 }

@@ -7,9 +7,8 @@
 mod says;
 mod walk;
 
-use super::write::Role;
 use crate::json::{Scanner, Span};
-use crate::transcript::{TextSpan, Transcript};
+use crate::transcript::{Role, TextSpan, Transcript};
 
 pub(crate) use says::pair;
 use walk::Walk;

@@ -3,8 +3,6 @@
 //! What is certain follows from the reply before (it ended in a call written as text) or from words that only a program
 //! writes. What is not certain stays protected like a user's words.
 
-use std::sync::LazyLock;
-
 use serde::Deserialize;
 
 use crate::transcript::Block;
@@ -26,7 +24,9 @@ struct FirstLine {
     ends: String,
 }
 
-static TABLE: LazyLock<Option<Table>> = LazyLock::new(|| toml::from_str(include_str!("spoken.toml")).ok());
+table! {
+    static TABLE: Table = "spoken.toml";
+}
 
 /// How much of a text's start or end is looked at.
 const GLANCE: usize = 400;
@@ -61,7 +61,7 @@ pub(super) fn call_at_end(reply: &Block<'_>) -> Option<SpokenCall> {
     let ending = ending.trim_end();
     let call = |tool: &str, certainty| Some(SpokenCall { tool: tool.to_owned(), certainty });
     if let Some(tag) = closing_tag(ending) {
-        let known = TABLE.as_ref().is_some_and(|t| t.call_tags.iter().any(|name| name == tag));
+        let known = TABLE.call_tags.iter().any(|name| name == tag);
         return match known {
             true => call(tag, Certainty::Sure),
             // Markup has no underscores in its tags; the names of tools often do.
@@ -99,7 +99,7 @@ fn closing_tag(ending: &str) -> Option<&str> {
 
 /// What a user's text is, given the call that the reply before it ended with and how earlier prompts began.
 pub(super) fn hear(block: &Block<'_>, after: Option<&SpokenCall>, earlier_openings: &[String]) -> Heard {
-    let Some(table) = TABLE.as_ref() else { return Heard::Unsure };
+    let table = &*TABLE;
     let opening = block.opening(GLANCE);
     let opening = opening.trim_start();
     let opens = |with: &[String]| with.iter().any(|o| opening.starts_with(o.as_str()));
@@ -134,14 +134,4 @@ pub(super) fn opening_line(block: &Block<'_>) -> Option<String> {
     let opening = block.opening(GLANCE);
     let line = opening.trim_start().lines().next().unwrap_or_default().trim_end();
     (line.len() >= 24).then(|| line.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_well_formed() {
-        assert!(TABLE.is_some());
-    }
 }

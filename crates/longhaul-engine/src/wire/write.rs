@@ -5,41 +5,17 @@ use std::borrow::Cow;
 use super::raw::Key;
 use crate::Dialect;
 use crate::json::{Scanner, Span, escape, unescape};
-use crate::transcript::{Block, BlockKind, ElementId, Speaker, Transcript, Unit, UnitKind};
-
-/// Under whose name a message stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The system prompt, or the host in mid-conversation.
-    System,
-    /// The user, tool results in messages bodies included.
-    User,
-    /// The model.
-    Assistant,
-    /// A tool's result that is a message of its own.
-    Tool,
-}
-
-/// The role of a message or item; none where it is not understood.
-#[must_use]
-pub fn role(transcript: &Transcript<'_>, message: ElementId) -> Option<Role> {
-    let [role, kind] = role_and_kind(transcript.body, transcript.span_of(message))?;
-    role_of(role.as_deref(), kind.as_deref())
-}
+use crate::transcript::{Block, BlockKind, Role, Speaker, Transcript, Unit, UnitKind};
 
 /// Whether a unit holds what is meant to last: instructions in mid-conversation, or a provider's own compaction.
 #[must_use]
 pub fn instructs(transcript: &Transcript<'_>, unit: &Unit<'_>) -> bool {
-    let is_compaction = |block: &Block<'_>| {
-        let kind = role_and_kind(transcript.body, block.at).and_then(|[_, kind]| kind);
-        kind.as_deref() == Some("compaction")
-    };
+    let is_compaction =
+        |block: &Block<'_>| kind_of(transcript.body, block.at).as_deref() == Some("compaction");
     match &unit.kind {
         UnitKind::Prompt { by: Speaker::Host, .. } => {
-            let message =
-                unit.owns.first().and_then(|id| Some((transcript.messages?, transcript.message_of(*id)?)));
-            let id = message.map(|(array, at)| ElementId { array, index: at as u32 });
-            id.and_then(|id| role(transcript, id)) == Some(Role::System)
+            let message = unit.owns.first().and_then(|id| transcript.message_of(*id));
+            message.and_then(|message| transcript.role(message)) == Some(Role::System)
         }
         UnitKind::Step { reply, .. } => {
             reply.iter().filter(|b| b.kind == BlockKind::Unknown).any(is_compaction)
@@ -49,23 +25,18 @@ pub fn instructs(transcript: &Transcript<'_>, unit: &Unit<'_>) -> bool {
     }
 }
 
-/// The `role` and the `type` of an object.
-fn role_and_kind(body: &str, at: Span) -> Option<[Option<Cow<'_, str>>; 2]> {
-    let (mut role, mut kind) = (None, None);
+/// The `type` of an object.
+fn kind_of(body: &str, at: Span) -> Option<Cow<'_, str>> {
+    let mut kind = None;
     let scanned = Scanner::within(body, at).members(|scanner, key, _| {
         let (value, value_kind) = scanner.value()?;
-        if value_kind.is_string() {
-            let text = || Some(unescape(&body[value.unquoted().range()]));
-            match &body[key.range()] {
-                name if name == Key::Role.text() => role = text(),
-                name if name == Key::Type.text() => kind = text(),
-                _ => {}
-            }
+        if value_kind.is_string() && body[key.range()] == *Key::Type.text() {
+            kind = Some(unescape(&body[value.unquoted().range()]));
         }
         Ok(())
     });
     scanned.ok()?;
-    Some([role, kind])
+    kind
 }
 
 /// The role of a message or item with this `role` and this `type`.

@@ -40,6 +40,12 @@ fn gather(folder: &Path, files: &mut Vec<(PathBuf, String)>) {
     files.sort();
 }
 
+/// The files of a kind in the folder of another.
+pub(crate) fn files_beside(file: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(file.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|of| of == extension)).collect()
+}
+
 /// The modules in other files that a file has for tests only, as paths without an extension.
 fn test_modules(file: &Path, text: &str) -> Vec<PathBuf> {
     let is_folder = file.ends_with("mod.rs") || file.ends_with("lib.rs");

@@ -4,8 +4,8 @@ use super::says::{TEXTS, Words, fold, key_of, pair};
 use super::{ClientMark, Lifetime, MARK, Part, Piece, Reading, Says, Seat};
 use crate::Dialect;
 use crate::json::{Kind, NotJson, Scanner, Span, unescape, unescape_start};
-use crate::transcript::{Form, TextSpan, Transcript};
-use crate::wire::write::{Role, role_of};
+use crate::transcript::{Form, Role, TextSpan, Transcript};
+use crate::wire::write::role_of;
 
 /// A walk over a body.
 pub(super) struct Walk<'b> {
