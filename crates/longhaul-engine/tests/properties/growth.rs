@@ -27,13 +27,21 @@ type Shape = (&'static str, usize, fn(usize) -> Vec<Value>);
 
 const SHAPES: &[Shape] = &[
     // What once was quadratic.
-    ("one file polled", 250, |n| steps(n, |i| ("read_file", json!({"path": "a.txt"}), format!("line {i}\n").repeat(5)))),
+    ("one file polled", 250, |n| {
+        steps(n, |i| ("read_file", json!({"path": "a.txt"}), format!("line {i}\n").repeat(5)))
+    }),
     ("rules that replace each other", 200, |n| said(n, |i| format!("Use tool{i} instead of tool{}.", i + 1))),
     ("questions", 300, |n| said(n, |i| format!("What is number {i}?"))),
     ("files edited", 200, |n| steps(n, |i| ("edit_file", edit(i), "edited".into()))),
-    ("files deleted", 250, |n| steps(n, |i| ("bash", command(format!("rm src/d{}/f{i}.py", i % 97)), "ok".into()))),
-    ("failures", 200, |n| steps(n, |i| ("bash", command(format!("python t{i}.py")), format!("Error: bad {i}\nexit code: 1")))),
-    ("calls with one id", 250, |n| (0..n).flat_map(|_| call(0, "bash", &command("ls".into()), "x")).collect()),
+    ("files deleted", 250, |n| {
+        steps(n, |i| ("bash", command(format!("rm src/d{}/f{i}.py", i % 97)), "ok".into()))
+    }),
+    ("failures", 200, |n| {
+        steps(n, |i| ("bash", command(format!("python t{i}.py")), format!("Error: bad {i}\nexit code: 1")))
+    }),
+    ("calls with one id", 250, |n| {
+        (0..n).flat_map(|_| call(0, "bash", &command("ls".into()), "x")).collect()
+    }),
     ("parallel calls", 300, parallel),
     ("replies in a row", 400, |n| (0..n).map(|i| reply(&format!("Reply {i} because of `x{i}`."))).collect()),
     ("a script of many parts", 500, |n| result_of(&many(n, "; ", |i| format!("echo a{i} > f{i}")), "ok")),
@@ -48,41 +56,83 @@ const SHAPES: &[Shape] = &[
     ("brackets", 20_000, |n| shown(&"[".repeat(n))),
     ("braces in pairs", 12_000, |n| shown(&"{}".repeat(n))),
     ("deep JSON", 10_000, |n| shown(&format!("{}{}", "{\"a\":".repeat(n), "}".repeat(n)))),
-    ("a JSON list", 1_200, |n| shown(&format!("[{}]", many(n, ",", |i| format!("{{\"id\":{i},\"name\":\"n{i}\"}}"))))),
+    ("a JSON list", 1_200, |n| {
+        shown(&format!("[{}]", many(n, ",", |i| format!("{{\"id\":{i},\"name\":\"n{i}\"}}"))))
+    }),
     ("one letter", 30_000, |n| shown(&"a".repeat(n))),
     ("equal signs", 30_000, |n| shown(&"=".repeat(n))),
-    ("digits", 20_000, |n| shown(&"7".repeat(n))),
+    ("digits", 60_000, |n| shown(&"7".repeat(n))),
     ("Chinese", 8_000, |n| shown(&"汉字".repeat(n))),
     ("marks on a letter", 8_000, |n| shown(&format!("e{}", "\u{301}".repeat(n)))),
-    ("line separators", 8_000, |n| shown(&"a\u{2028}".repeat(n))),
-    ("carriage returns", 8_000, |n| shown(&"50 %\r".repeat(n))),
+    ("line separators", 16_000, |n| shown(&"a\u{2028}".repeat(n))),
+    ("carriage returns", 16_000, |n| shown(&"50 %\r".repeat(n))),
     ("colours", 5_000, |n| shown(&"\u{1b}[31mred\u{1b}[0m ".repeat(n))),
     // Outputs of tools.
-    ("a log", 800, |n| shown(&many(n, "\n", |i| format!("2026-01-01T00:00:{:02} INFO request {i} took {i} ms", i % 60)))),
-    ("errors", 800, |n| shown(&many(n, "\n", |i| format!("error: cannot open file{i}.rs: denied")))),
-    ("failing tests", 800, |n| shown(&many(n, "\n", |i| format!("test case_{i} ... FAILED")))),
-    ("stack frames", 600, |n| shown(&many(n, "\n", |i| format!("  File \"a{i}.py\", line {i}, in f{i}\nValueError: {i}")))),
-    ("a diff", 600, |n| shown(&many(n, "\n", |i| format!("@@ -{i},1 +{i},1 @@\n-old {i}\n+new {i}")))),
-    ("a table", 800, |n| shown(&many(n, "\n", |i| format!("{i},name {i},{}", i * 7)))),
-    ("HTML", 800, |n| shown(&many(n, "", |i| format!("<div><p>text {i}</p>")))),
-    ("a listing", 1_000, |n| shown(&many(n, "\n", |i| format!("src/d{}/f{i}.rs", i % 31)))),
-    ("addresses", 600, |n| shown(&many(n, "\n", |i| format!("https://user:pass{i}@host{i}.example/path?token=abc{i}")))),
-    ("names with secrets", 400, |n| shown(&many(n, "\n", |i| format!("API_KEY_{i}=sk-abcdefghijklmnopqrstuvwx{i:06}")))),
-    ("the same result", 60, |n| steps(n, |i| ("bash", command(format!("make {i}")), "a line of output\n".repeat(30)))),
+    ("a log", 4_000, |n| {
+        shown(&many(n, "\n", |i| format!("2026-01-01T00:00:{:02} INFO request {i} took {i} ms", i % 60)))
+    }),
+    ("errors", 3_200, |n| shown(&many(n, "\n", |i| format!("error: cannot open file{i}.rs: denied")))),
+    ("failing tests", 3_200, |n| shown(&many(n, "\n", |i| format!("test case_{i} ... FAILED")))),
+    ("stack frames", 1_800, |n| {
+        shown(&many(n, "\n", |i| format!("  File \"a{i}.py\", line {i}, in f{i}\nValueError: {i}")))
+    }),
+    ("a diff", 2_400, |n| shown(&many(n, "\n", |i| format!("@@ -{i},1 +{i},1 @@\n-old {i}\n+new {i}")))),
+    ("a table", 4_800, |n| shown(&many(n, "\n", |i| format!("{i},name {i},{}", i * 7)))),
+    ("HTML", 3_200, |n| shown(&many(n, "", |i| format!("<div><p>text {i}</p>")))),
+    ("a listing", 6_000, |n| shown(&many(n, "\n", |i| format!("src/d{}/f{i}.rs", i % 31)))),
+    ("addresses", 2_400, |n| {
+        shown(&many(n, "\n", |i| format!("https://user:pass{i}@host{i}.example/path?token=abc{i}")))
+    }),
+    ("names with secrets", 1_600, |n| {
+        shown(&many(n, "\n", |i| format!("API_KEY_{i}=sk-abcdefghijklmnopqrstuvwx{i:06}")))
+    }),
+    ("the same result", 60, |n| {
+        steps(n, |i| ("bash", command(format!("make {i}")), "a line of output\n".repeat(30)))
+    }),
     // What people, agents and calls say.
-    ("a long request", 400, |n| long_said(&many(n, "\n\n", |i| format!("Please never touch file {i}, because it is {i}.")))),
-    ("a long reply", 400, |n| turn(&reply(&many(n, " ", |i| format!("I changed `f{i}` because x{i} was wrong."))))),
+    ("a long request", 2_000, |n| {
+        long_said(&many(n, "\n\n", |i| format!("Please never touch file {i}, because it is {i}.")))
+    }),
+    ("a long reply", 400, |n| {
+        turn(&reply(&many(n, " ", |i| format!("I changed `f{i}` because x{i} was wrong."))))
+    }),
     ("a list of tasks", 200, |n| steps(2, |_| ("todo_write", todos(n), "ok".into()))),
-    ("code in a reply", 800, |n| turn(&reply(&format!("```\n{}\n```", many(n, "\n", |i| format!("let x{i} = f({i});")))))),
+    ("code in a reply", 3_200, |n| {
+        turn(&reply(&format!("```\n{}\n```", many(n, "\n", |i| format!("let x{i} = f({i});")))))
+    }),
     ("nested arguments", 5_000, |n| steps(1, |_| ("run", nested(n), "ok".into()))),
-    ("many arguments", 800, |n| steps(1, |_| ("run", (0..n).map(|i| (format!("a{i}"), json!(i))).collect(), "ok".into()))),
-    ("a file written", 1_500, |n| steps(1, |_| ("write_file", json!({"path": "a.py", "content": many(n, "\n", |i| format!("x{i} = {i}"))}), "ok".into()))),
-    ("one file edited", 200, |n| steps(n, |i| ("edit_file", json!({"path": "a.py", "old_string": format!("a = {i}"), "new_string": format!("a = {}", i + 1)}), "edited".into()))),
-    ("a document in a script", 1_000, |n| result_of(&format!("cat > a.py <<'END'\n{}\nEND", many(n, "\n", |i| format!("x{i} = {i}"))), "ok")),
-    ("a quote that never ends", 10_000, |n| result_of(&format!("echo '{}", "a b ".repeat(n)), "ok")),
-    ("orphans", 300, |n| (0..n).map(|i| json!({"role": "tool", "tool_call_id": format!("o{i}"), "content": "x"})).collect()),
+    ("many arguments", 2_400, |n| {
+        steps(1, |_| ("run", (0..n).map(|i| (format!("a{i}"), json!(i))).collect(), "ok".into()))
+    }),
+    ("a file written", 4_500, |n| {
+        steps(1, |_| {
+            (
+                "write_file",
+                json!({"path": "a.py", "content": many(n, "\n", |i| format!("x{i} = {i}"))}),
+                "ok".into(),
+            )
+        })
+    }),
+    ("one file edited", 200, |n| {
+        steps(n, |i| {
+            (
+                "edit_file",
+                json!({"path": "a.py", "old_string": format!("a = {i}"), "new_string": format!("a = {}", i + 1)}),
+                "edited".into(),
+            )
+        })
+    }),
+    ("a document in a script", 3_000, |n| {
+        result_of(&format!("cat > a.py <<'END'\n{}\nEND", many(n, "\n", |i| format!("x{i} = {i}"))), "ok")
+    }),
+    ("a quote that never ends", 20_000, |n| result_of(&format!("echo '{}", "a b ".repeat(n)), "ok")),
+    ("orphans", 900, |n| {
+        (0..n).map(|i| json!({"role": "tool", "tool_call_id": format!("o{i}"), "content": "x"})).collect()
+    }),
     ("pictures", 300, |n| (0..n).flat_map(|_| picture()).collect()),
-    ("searches", 250, |n| steps(n, |i| ("grep", json!({"pattern": format!("p{i}")}), format!("src/a{i}.rs:1:p{i}")))),
+    ("searches", 250, |n| {
+        steps(n, |i| ("grep", json!({"pattern": format!("p{i}")}), format!("src/a{i}.rs:1:p{i}")))
+    }),
 ];
 
 fn a_compaction_takes_time_in_proportion_to_the_body() {
@@ -92,7 +142,9 @@ fn a_compaction_takes_time_in_proportion_to_the_body() {
     let lines = |n: usize| shown(&many(n, "\n", |i| format!("line {i} of the port log")));
     let shapes = SHAPES.iter().map(|&(name, n, make)| (name, n, make, &plain));
     let mut late = Vec::new();
-    for (name, n, make, wish) in shapes.chain([("lines on a topic", 1_000, lines as fn(usize) -> _, &focused)]) {
+    for (name, n, make, wish) in
+        shapes.chain([("lines on a topic", 1_000, lines as fn(usize) -> _, &focused)])
+    {
         let exponent = exponent(
             |times| body(make(n * times)),
             |body| {
@@ -135,7 +187,8 @@ fn exponent<T>(make: impl Fn(usize) -> T, run: impl Fn(&T)) -> f64 {
 fn body(middle: Vec<Value>) -> String {
     let mut messages = vec![json!({"role": "system", "content": "Be careful."}), user("Begin.")];
     messages.extend(middle);
-    messages.extend((0..30).flat_map(|i| call(1_000_000 + i, "bash", &command("ls".into()), &"x ".repeat(300))));
+    messages
+        .extend((0..30).flat_map(|i| call(1_000_000 + i, "bash", &command("ls".into()), &"x ".repeat(300))));
     messages.push(user("Go on."));
     json!({"model": "gpt-5", "messages": messages}).to_string()
 }
@@ -213,13 +266,15 @@ fn parallel(n: usize) -> Vec<Value> {
     };
     let calls: Vec<Value> = (0..n).map(call).collect();
     let mut messages = vec![json!({"role": "assistant", "content": null, "tool_calls": calls})];
-    let result = |i: usize| json!({"role": "tool", "tool_call_id": format!("p{i}"), "content": format!("text {i}")});
+    let result =
+        |i: usize| json!({"role": "tool", "tool_call_id": format!("p{i}"), "content": format!("text {i}")});
     messages.extend((0..n).map(result));
     messages
 }
 
 fn picture() -> [Value; 2] {
-    let url = json!({"url": "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"});
+    let url =
+        json!({"url": "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"});
     [json!({"role": "user", "content": [{"type": "image_url", "image_url": url}]}), reply("Seen.")]
 }
 
