@@ -4,7 +4,7 @@
 //! map keeps two generations, and what nobody asked for during a whole one is forgotten.
 
 use std::any::Any;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -113,24 +113,23 @@ impl Known {
         key: impl Fn(&I) -> (ContentKey, u8),
         make: impl Fn(&I) -> T + Sync,
     ) -> Vec<Arc<T>> {
-        let (mut first, mut missing) = (Map::default(), Vec::new());
-        let mut found: Vec<Result<Arc<T>, usize>> = Vec::with_capacity(items.len());
-        for item in items {
-            let key = key(item);
-            let known = self.memories.get(key).and_then(|memory| memory.value.downcast().ok());
-            found.push(known.ok_or_else(|| {
-                *first.entry(key).or_insert_with(|| {
-                    missing.push(item);
-                    missing.len() - 1
-                })
-            }));
-        }
+        let (found, missing) = looked_up(items, &key, |(key, form)| self.recall(key, form));
         let threads = self.threads_for(missing.len(), items.len());
         let made = parallel::map(threads, &missing, |item| Arc::new(make(item)));
         for (item, value) in missing.iter().zip(&made) {
             self.memories.keep(key(item), Memory { size: value.size(), value: value.clone() });
         }
         found.into_iter().map(|known| known.unwrap_or_else(|at| Arc::clone(&made[at]))).collect()
+    }
+
+    /// What was left under a key.
+    pub(crate) fn recall<T: Remembered>(&mut self, key: ContentKey, form: u8) -> Option<Arc<T>> {
+        self.memories.get((key, form)).and_then(|memory| memory.value.downcast().ok())
+    }
+
+    /// Leaves something under a key.
+    pub(crate) fn leave<T: Remembered>(&mut self, key: ContentKey, form: u8, value: T) {
+        self.memories.keep((key, form), Memory { size: value.size(), value: Arc::new(value) });
     }
 
     /// To hand over what little is new takes longer than to do it.
@@ -161,23 +160,22 @@ impl Known {
         counter.factor.times(self.counts.value((key, counter.vocabulary), count))
     }
 
-    /// Counts many blocks ahead, so that those which were not counted before are counted side by side.
+    /// The tokens of many blocks, in their order; those that were not counted before are counted side by side.
     pub fn count_all<B: Sync, T: AsRef<str>>(
         &mut self,
         counter: Counter,
-        blocks: impl IntoIterator<Item = (ContentKey, B)>,
+        blocks: &[(ContentKey, B)],
         text: impl Fn(&B) -> T + Sync,
-    ) {
-        let vocabulary = counter.vocabulary;
-        let mut seen: HashSet<ContentKey, BuildHasherDefault<AsIs>> = HashSet::default();
-        let mut new = |key: &ContentKey| !self.counts.holds(&(*key, vocabulary)) && seen.insert(*key);
-        let mut all = 0;
-        let unknown: Vec<_> = blocks.into_iter().inspect(|_| all += 1).filter(|(key, _)| new(key)).collect();
-        let threads = self.threads_for(unknown.len(), all);
-        let counts = parallel::map(threads, &unknown, |(_, block)| vocabulary.count(text(block).as_ref()));
-        for ((key, _), tokens) in unknown.iter().zip(counts) {
-            self.counts.value((*key, vocabulary), || tokens);
+    ) -> Vec<Tokens> {
+        let Counter { vocabulary, factor } = counter;
+        let key = |(key, _): &(ContentKey, B)| (*key, vocabulary);
+        let (found, missing) = looked_up(blocks, key, |key| self.counts.get(key));
+        let threads = self.threads_for(missing.len(), blocks.len());
+        let made = parallel::map(threads, &missing, |(_, block)| vocabulary.count(text(block).as_ref()));
+        for (block, tokens) in missing.iter().zip(&made) {
+            self.counts.keep(key(block), *tokens);
         }
+        found.into_iter().map(|known| factor.times(known.unwrap_or_else(|at| made[at]))).collect()
     }
 
     /// Starts a new generation: what was not asked for since the last but one call is forgotten. It also happens by
@@ -209,6 +207,26 @@ impl Default for Known {
 }
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<AsIs>>;
+
+/// What there is of each item, or which of the missing ones it is. Of items with one key the first is missing for all.
+fn looked_up<'i, I, K: Copy + Eq + Hash, V>(
+    items: &'i [I],
+    key: impl Fn(&I) -> K,
+    mut known: impl FnMut(K) -> Option<V>,
+) -> (Vec<Result<V, usize>>, Vec<&'i I>) {
+    let (mut places, mut missing): (Map<K, usize>, _) = (Map::default(), Vec::new());
+    let mut look_up = |item: &'i I| {
+        let key = key(item);
+        known(key).ok_or_else(|| {
+            *places.entry(key).or_insert_with(|| {
+                missing.push(item);
+                missing.len() - 1
+            })
+        })
+    };
+    let found = items.iter().map(&mut look_up).collect();
+    (found, missing)
+}
 
 /// Keys are hashes of contents already; what stands beside them in a key is mixed in.
 #[derive(Default)]
@@ -314,10 +332,6 @@ impl<K: Copy + Eq + Hash, V: Clone + TakesRoom> Generations<K, V> {
         value
     }
 
-    fn holds(&self, key: &K) -> bool {
-        self.young.contains_key(key) || self.old.contains_key(key)
-    }
-
     fn turn(&mut self) {
         self.old = std::mem::take(&mut self.young);
         self.taken = 0;
@@ -391,12 +405,12 @@ mod tests {
     fn counting_ahead_on_threads_counts_each_unknown_text_once_and_changes_no_count() {
         let texts: Vec<String> =
             (0..200).map(|n| format!("text number {} ", n % 50).repeat(n % 50)).collect();
-        let blocks = || texts.iter().map(|text| (ContentKey::of(0, text.as_bytes()), text));
+        let blocks: Vec<_> = texts.iter().map(|text| (ContentKey::of(0, text.as_bytes()), text)).collect();
         for threads in [1, 2, 8] {
             let mut known = Known::default().on_threads(NonZeroUsize::new(threads).unwrap());
             looked_at(&mut known, COUNTER, &texts[49]);
             let counted = AtomicUsize::new(0);
-            known.count_all(COUNTER, blocks(), |text| {
+            known.count_all(COUNTER, &blocks, |text| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 *text
             });

@@ -97,6 +97,23 @@ impl Meter {
         }
     }
 
+    /// The tokens of these blocks, in their order, framing apart.
+    pub(crate) fn blocks<'t, 'b: 't>(
+        &self,
+        known: &mut Known,
+        blocks: impl Iterator<Item = &'t Block<'b>>,
+    ) -> Vec<Tokens> {
+        let blocks: Vec<&Block<'_>> = blocks.collect();
+        let counted: Vec<_> =
+            blocks.iter().filter(|block| has_words(block)).map(|block| (key(block), *block)).collect();
+        let mut counts = known.count_all(self.counter, &counted, |block| words(block)).into_iter();
+        let tokens = |block: &&Block<'_>| match has_words(block) {
+            true => counts.next().unwrap_or_default(),
+            false => self.block(known, block),
+        };
+        blocks.iter().map(tokens).collect()
+    }
+
     fn words(&self, known: &mut Known, block: &Block<'_>) -> Tokens {
         known.count(self.counter, key(block), || words(block))
     }
@@ -107,6 +124,12 @@ impl Meter {
         self.counter.is_exact() && transcript.blocks().all(has_words)
     }
 
+    /// What these units and all messages cost besides their blocks.
+    pub(crate) fn besides(&self, known: &mut Known, units: &[Unit<'_>], messages: usize) -> Tokens {
+        let names: Tokens = units.iter().map(|unit| self.names(known, unit)).sum();
+        names + Tokens(MESSAGE_FRAMING.0 * messages as u64)
+    }
+
     /// The tokens of a unit, its tools' names and its messages' framing included.
     pub fn unit(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
         let blocks: Tokens = unit.blocks().map(|block| self.block(known, block)).sum();
@@ -115,13 +138,17 @@ impl Meter {
 
     /// What a unit costs besides its blocks.
     pub(crate) fn around(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
-        let names: Tokens = match &unit.kind {
+        self.names(known, unit) + Tokens(MESSAGE_FRAMING.0 * unit.owns.len() as u64)
+    }
+
+    /// The names of the tools that a unit calls.
+    fn names(&self, known: &mut Known, unit: &Unit<'_>) -> Tokens {
+        match &unit.kind {
             UnitKind::Step { exchanges, .. } => {
-                exchanges.iter().filter_map(written_name).map(|name| self.name(known, name)).sum()
+                exchanges.iter().map(|exchange| self.name(known, exchange)).sum()
             }
             _ => Tokens::ZERO,
-        };
-        names + Tokens(MESSAGE_FRAMING.0 * unit.owns.len() as u64)
+        }
     }
 
     /// The tokens of what belongs to no unit. Units can share a message, so that the whole is less than its units and this.
@@ -133,18 +160,19 @@ impl Meter {
         blocks + Tokens(MESSAGE_FRAMING.0 * framed)
     }
 
-    fn name(&self, known: &mut Known, tool: &str) -> Tokens {
+    /// The name of the tool that a call in the tool channel names.
+    pub(crate) fn name(&self, known: &mut Known, exchange: &Exchange<'_>) -> Tokens {
+        let Some(tool) = written_name(exchange) else { return Tokens::ZERO };
         known.count(self.counter, ContentKey::of(Form::String as u8, tool.as_bytes()), || tool)
     }
 
     /// The whole request by part.
     pub fn parts(&self, known: &mut Known, transcript: &Transcript<'_>) -> Parts {
-        let blocks = transcript.blocks().filter(|block| has_words(block));
-        known.count_all(self.counter, blocks.map(|block| (key(block), block)), |block| words(block));
+        let mut counts = self.blocks(known, transcript.blocks()).into_iter();
         let mut parts = Parts::default();
         let mut names = Vec::new();
         let mut add = |part: Part, block: &Block<'_>, parts: &mut Parts| {
-            *slot(parts, part, block.kind) += self.block(known, block);
+            *slot(parts, part, block.kind) += counts.next().unwrap_or_default();
         };
         for block in &transcript.preamble {
             add(Part::System, block, &mut parts);
@@ -157,10 +185,12 @@ impl Meter {
                     for block in reply {
                         add(Part::Assistant, block, &mut parts);
                     }
-                    for exchange in exchanges {
-                        names.extend(written_name(exchange));
-                        exchange.call.iter().for_each(|b| add(Part::Assistant, b, &mut parts));
-                        exchange.results.iter().for_each(|b| add(Part::Results, b, &mut parts));
+                    names.extend(exchanges);
+                    for call in exchanges.iter().filter_map(|exchange| exchange.call.as_ref()) {
+                        add(Part::Assistant, call, &mut parts);
+                    }
+                    for result in exchanges.iter().flat_map(|exchange| &exchange.results) {
+                        add(Part::Results, result, &mut parts);
                     }
                 }
             }

@@ -1,9 +1,8 @@
 //! The words by which outputs are read (`words.toml`).
 
 use serde::Deserialize;
-use std::sync::LazyLock;
 
-#[derive(Deserialize, Default)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Words {
     pub(crate) wrappers: Vec<String>,
@@ -14,23 +13,14 @@ pub(crate) struct Words {
     pub(super) common: Vec<String>,
 }
 
-/// The table; a test holds that it is readable.
-pub(crate) static WORDS: LazyLock<Words> =
-    LazyLock::new(|| toml::from_str(include_str!("words.toml")).unwrap_or_default());
+table! {
+    /// The table.
+    pub(crate) static WORDS: Words = "words.toml";
+}
 
 /// Whether a text begins with one of these, whatever its case.
 pub(super) fn opens_with(text: &str, openers: &[String]) -> bool {
     let opens =
         |opener: &String| text.get(..opener.len()).is_some_and(|start| start.eq_ignore_ascii_case(opener));
     openers.iter().any(opens)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_readable() {
-        assert!(toml::from_str::<Words>(include_str!("words.toml")).is_ok());
-    }
 }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use crate::action::Actions;
 use crate::clip::start_within;
 use crate::known::Known;
-use crate::transcript::{Block, BlockKind, Speaker, Transcript, UnitKind};
+use crate::transcript::{Block, BlockKind, Speaker, Transcript, Unit, UnitKind};
 
 pub(crate) use exchange::Did;
 pub(crate) use names::Sense;
@@ -153,6 +153,12 @@ impl Evidence {
             })
             .collect();
         evidence
+    }
+
+    /// Reads these units for later, if they were not read before.
+    pub(crate) fn look(known: &mut Known, units: &[Unit<'_>]) {
+        reading::words(known, units);
+        reading::shown(known, &reading::exchanges(units));
     }
 
     /// What every exchange did, by unit: all that is needed where nothing is folded.

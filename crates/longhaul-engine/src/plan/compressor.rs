@@ -17,6 +17,7 @@ use super::draft::{Draft, Length};
 use super::engine::{Due, Engine, Load};
 use super::fit::{self, Aim};
 use super::fold::{self, Folding};
+use super::look;
 use super::report::Trigger;
 use super::settle::{Settled, unchanged};
 use super::survey::Survey;
@@ -24,7 +25,6 @@ use super::work::{Work, prune};
 use super::{Outcome, Plan, Wish};
 use crate::check::check;
 use crate::config::EngineName;
-use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::meter::Meter;
 use crate::passes::ByteLimits;
@@ -71,8 +71,7 @@ impl Engine for Compressor {
     }
 
     fn look(&self, policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
-        let _ = Evidence::of(known, transcript);
-        Meter::of(&policy.model).parts(known, transcript).total()
+        look::look(Meter::of(&policy.model), known, transcript)
     }
 
     fn compact(

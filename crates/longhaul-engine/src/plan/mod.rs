@@ -13,6 +13,7 @@ mod engine;
 mod fit;
 mod fold;
 mod ladder;
+mod look;
 mod report;
 mod sacred_zone;
 mod settle;

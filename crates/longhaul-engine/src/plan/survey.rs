@@ -42,9 +42,12 @@ pub(super) struct ResultAt<'t, 'b> {
 
 impl<'t, 'b> Survey<'t, 'b> {
     pub(super) fn new(meter: Meter, known: &mut Known, transcript: &'t Transcript<'b>) -> Self {
-        let total = meter.parts(known, transcript).total();
-        let mut of_unit = |unit: &Unit<'_>| unit.blocks().map(|block| meter.block(known, block)).collect();
-        let blocks: Vec<Vec<Tokens>> = transcript.units.iter().map(&mut of_unit).collect();
+        let counts = meter.blocks(known, transcript.blocks());
+        let besides = meter.besides(known, &transcript.units, transcript.message_count());
+        let total = counts.iter().copied().sum::<Tokens>() + besides;
+        let mut counts = counts.into_iter().skip(transcript.preamble.len());
+        let of_unit = |unit: &Unit<'_>| counts.by_ref().take(unit.blocks().count()).collect();
+        let blocks: Vec<Vec<Tokens>> = transcript.units.iter().map(of_unit).collect();
         let units = transcript.units.iter().zip(&blocks);
         let units =
             units.map(|(unit, blocks)| blocks.iter().copied().sum::<Tokens>() + meter.around(known, unit));

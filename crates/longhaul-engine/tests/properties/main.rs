@@ -48,6 +48,7 @@ mod cost_sessions;
 mod digest;
 mod evidence;
 mod growth;
+mod look;
 mod models;
 mod outputs;
 mod passes;
@@ -80,6 +81,7 @@ fn main() {
         digest::tests,
         evidence::tests,
         growth::tests,
+        look::tests,
         models::tests,
         passes::tests,
         redact::tests,
