@@ -6,6 +6,8 @@
 //! ```
 //!
 //! A long result is only looked at where it opens and where it ends.
+//!
+//! It may use `digest`, `tools` and what is below them.
 
 mod change;
 mod edits;

@@ -1,4 +1,6 @@
-//! Long texts made shorter, so that a reader sees it.
+//! Long texts made shorter, with a sign where something is left out.
+//!
+//! It uses nothing of the engine.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,7 @@
 //! What a user can type about the engine's work: every key, its type and its default. Nothing here knows a model or checks a range; that is
 //! [`Policy::new`](crate::policy::Policy::new)'s work.
+//!
+//! It may use `models`, `tokens` and what is below them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! The three request formats that Longhaul reads and writes.
+//!
+//! It uses nothing of the engine.
 
 use std::fmt;
 use std::str::FromStr;

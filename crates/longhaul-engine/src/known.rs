@@ -1,7 +1,10 @@
 //! What was computed per block before, keyed by content: a body that grew by one message costs what the message costs.
 //!
-//! Each kind of fact is a field of [`Known`] with its own map, so that a new kind is a new field. Memory is bounded: a
-//! map keeps two generations, and what nobody asked for during a whole one is forgotten.
+//! Counts, clean texts and memories have a map each; a memory is a value of any type, told apart from others of the same
+//! content by a number. Memory is bounded: a map keeps two generations, and what nobody asked for during a whole one is
+//! forgotten.
+//!
+//! It may use `tokens`, `parallel` and what is below them, and names none of the values that others leave here.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -17,7 +20,8 @@ use crate::tokens::{Counter, Tokens, Vocabulary};
 /// The identity of a block's content: a hash of its bytes as they stand in the body.
 ///
 /// Every block of a body is hashed on every turn, so this one is chosen for speed. Somebody could make two texts that share
-/// a key; all it would earn them is a wrong count in their own session. What must not be mixed up is not keyed by it.
+/// a key; all it would earn them is a wrong count or a wrong line in their own session. What must not be mixed up is not
+/// keyed by it, clean texts apart: to forge one, one would have to know the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentKey(u128);
 

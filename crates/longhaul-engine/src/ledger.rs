@@ -8,6 +8,8 @@
 //! original   u0 u1 u2 u3 u4 u5 u6      gone: u1 to u3, texts: u4
 //! view       u0 [checkpoint] u4' u5 u6
 //! ```
+//!
+//! It may use `passes`, `seat` and what is below them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +33,7 @@ pub struct Ledger {
     gone: BTreeSet<usize>,
     /// Blocks with another text.
     texts: Vec<(BlockAt, NewText)>,
-    /// Blocks without which their units stay.
+    /// Blocks that were taken out of units that stay.
     removed: BTreeSet<BlockAt>,
     /// What stands in place of the units that are gone.
     checkpoint: Option<Placed>,

@@ -1,7 +1,7 @@
 //! Rewrites a long transcript of an LLM agent into a smaller one that its provider still accepts.
 //!
 //! ```text
-//! bytes ──wire::parse──▶ Transcript ──plan──▶ edits ──Rewrite::new──▶ Rewrite ──apply──▶ bytes
+//! bytes ──wire::parse──▶ Transcript ──plan──▶ Ledger ──edits──▶ Rewrite ──apply──▶ bytes
 //! ```
 //!
 //! A tour, in the order in which a request passes:
@@ -16,9 +16,10 @@
 //!   by [`lines`] and JSON by its [`shape`]. What is kept elsewhere passes [`redact`] first.
 //! - [`evidence`] is what a handover could cite: what people said, what the agent told, what it did and how that ended.
 //! - [`checkpoint`] makes the handover from it that stands in place of what was folded, within a budget; [`texts`] are its entries.
+//! - [`ledger`] keeps what was decided, so that it can be decided again when the history is sent again, and says it as edits.
 //! - [`rewrite`] makes the change: splices, and an inverse that gives back the bytes.
 //! - [`cache`] sets the marks and knows what a provider has kept; [`cost`] says what that is worth.
-//! - [`check`] judges what comes out, and shares nothing with the rest but the dialect.
+//! - [`check`] judges what comes out, and shares nothing with the rest but the dialect and the loader of tables.
 //!
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 

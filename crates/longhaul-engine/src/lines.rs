@@ -1,4 +1,6 @@
 //! A text as lines, without an index: fifty megabytes of log cost no memory beyond themselves.
+//!
+//! It uses nothing of the engine.
 
 use memchr::{memchr, memmem};
 

@@ -2,6 +2,8 @@
 //!
 //! Words are counted by the model's tokenizer or the nearest one; what has no words (pictures, documents, sealed
 //! reasoning) by its size, and then the count is not called exact. Every message adds the few tokens of its framing.
+//!
+//! It may use `models`, `known`, `transcript` and what is below them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -9,6 +9,8 @@
 //! ```
 //!
 //! A fact that nobody confirmed is *assumed* and says so: see [`Model::is_assumed`].
+//!
+//! It may use `check`, `tokens` and what is below them.
 
 use std::collections::BTreeSet;
 

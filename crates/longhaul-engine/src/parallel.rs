@@ -1,4 +1,6 @@
 //! The same work on many things, on as many threads as the caller allows.
+//!
+//! It uses nothing of the engine.
 
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;

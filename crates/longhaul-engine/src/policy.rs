@@ -2,6 +2,8 @@
 //!
 //! [`Config`] is what a user typed; [`Policy`] is what the rest of the engine reads: tokens, never shares, with every
 //! default and sentinel gone. Each number remembers in one sentence how it came about, so that `explain` can say it.
+//!
+//! It may use `prices`, `config`, `models` and what is below them.
 
 use serde_json::Value;
 

@@ -1,7 +1,9 @@
 //! What changes in a body, as splices: sorted, disjoint, everything else copied.
 //!
-//! Passes say what they want in [`Edit`]s; [`Rewrite::new`] turns them into splices once, so that commas, escapes and
+//! Whoever changes a body (the ledger, the cache marks) says it in [`Edit`]s; [`Rewrite::new`] turns them into splices once, so that commas, escapes and
 //! overlaps are dealt with in one place. A rewrite has an inverse, which gives back the very bytes.
+//!
+//! It may use `transcript` and what is below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -2,6 +2,8 @@
 //!
 //! The role is chosen away from the message before it (after the model or a tool: user, else assistant) and flipped if it
 //! collides with the message behind it. Where neither is legal, the text becomes a block of a user message that is there.
+//!
+//! It may use `wire`, `rewrite` and what is below them.
 
 use std::collections::BTreeSet;
 

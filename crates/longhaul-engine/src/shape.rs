@@ -2,6 +2,8 @@
 //!
 //! Reading never fails. A document that is cut off in the middle gives the shape of what is there and says so, because tool
 //! outputs are often cut by the agent that ran the tool; that, and line breaks inside of strings, the scanner of bodies refuses.
+//!
+//! It may use `json` and `lines`.
 
 use crate::json::string_end;
 use crate::lines::{Breaks, Lines};

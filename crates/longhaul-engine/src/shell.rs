@@ -7,6 +7,8 @@
 //!
 //! It is our own because no crate reads what agents write: those that cut words know no operators and no documents, and those
 //! that parse refuse a script which was cut off.
+//!
+//! It uses nothing of the engine.
 
 use std::ops::Range;
 

@@ -2,6 +2,8 @@
 //!
 //! A table that does not parse is a mistake in the program, not in its input. To go on with an empty one would give wrong answers
 //! silently, so it stops with the place; the test that comes with each table finds it first.
+//!
+//! It uses nothing of the engine.
 
 use serde::de::DeserializeOwned;
 

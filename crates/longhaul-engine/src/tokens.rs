@@ -8,6 +8,8 @@
 //! ```
 //!
 //! Everything here is about one text at a time. What was counted before is remembered by [`crate::known`].
+//!
+//! It may use `json` and what is below it, and does not know that counts are remembered.
 
 mod amount;
 mod counter;

@@ -1,5 +1,7 @@
 //! The tools of the common agents: what each does, and what a call of it asked for. There is one table of them, and one
 //! reading of arguments, for digests and for whatever else names a call.
+//!
+//! It may use `clip`, `shell` and the loader of tables.
 
 use crate::clip::on_one_line;
 use crate::shell::{self, Command};

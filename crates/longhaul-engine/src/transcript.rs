@@ -8,6 +8,8 @@
 //! Nothing is copied: a [`Block`] knows where its bytes are and how its text is written there. Any index into
 //! [`Transcript::units`] is a legal place to cut, because a call and its results are always in one unit, whatever messages
 //! they came in.
+//!
+//! It may use `json` and `dialect`.
 
 use std::borrow::Cow;
 use std::ops::Range;

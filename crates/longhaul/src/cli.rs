@@ -161,7 +161,7 @@ pub(crate) struct CompressArgs {
     /// A topic that is to be kept before all else
     #[arg(long, value_name = "TOPIC", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) focus: Option<String>,
-    /// Who writes the summary: none, our own code; auto, a model where one is configured
+    /// Who writes the summary: none, our own code; auto is for a model, of which none is called yet
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) summarizer: Option<Summarizer>,
     /// Compact even below the threshold
@@ -208,7 +208,7 @@ pub(crate) struct CompressArgs {
 pub(crate) enum Summarizer {
     /// Our own code
     None,
-    /// A model where one is configured, else our own code
+    /// For a model; none is called yet, so our own code
     Auto,
 }
 

@@ -11,6 +11,8 @@
 //! pace.rs       how long they should live
 //! model.rs      a provider's cache, modelled: what each request of a session reads and writes
 //! ```
+//!
+//! It may use `policy`, `wire` and what is below them.
 
 mod chain;
 mod marks;

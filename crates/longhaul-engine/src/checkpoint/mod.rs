@@ -1,8 +1,8 @@
 //! What stands in place of the units that a compaction folded: a handover.
 //!
 //! ```text
-//! evidence, the checkpoint before ──candidates──▶ forms, short to long ──fill──▶ Checkpoint ──render──▶ Markdown
-//!                                                                                  ▲──────parse──────────┘
+//! evidence, the checkpoint before ──sketch──▶ what could be said ──forms──▶ short to long ──fill──▶ Checkpoint ──render──▶ Markdown
+//!                                                                                                      ▲──────parse──────────┘
 //! ```
 //!
 //! The user's and the agent's own words are the best summary there is: they are quoted in order of time, with what was changed

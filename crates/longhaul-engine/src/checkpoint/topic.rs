@@ -1,4 +1,4 @@
-//! What a user asked a compaction to keep above all: `/compress database schema`.
+//! What a user asked a compaction to keep above all: `--focus 'database schema'`.
 
 use aho_corasick::{AhoCorasick, MatchKind};
 

@@ -6,6 +6,8 @@
 //! replay.rs     a session request by request, through a modelled cache, on one course
 //! schedule.rs   whether to compact now, priced
 //! ```
+//!
+//! It may use everything; nothing uses it.
 
 mod course;
 mod pauses;

@@ -10,6 +10,8 @@
 //! What holds for every kind: the counts are exact; a quoted line stands in the source (where it is cut, `…` says so); a
 //! failure never reads as a success; a digest is never longer than its source and keeps to its budget; equal inputs give
 //! equal bytes.
+//!
+//! It may use `texts`, `facts`, `tools` and what is below them.
 
 mod again;
 mod draft;

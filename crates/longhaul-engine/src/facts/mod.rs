@@ -12,6 +12,8 @@
 //! | failing | the name of a failing test |
 //! | frame | where in our files a stack trace points |
 //! | column, key, length | of a table, of a JSON object, of a JSON list |
+//!
+//! It may use `shape` and what is below it.
 
 mod failing;
 mod scan;

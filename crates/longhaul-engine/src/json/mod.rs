@@ -3,6 +3,8 @@
 //! A request is mostly a few long strings, so reading one is mostly skipping, and everything above works on [`Span`]s of
 //! the body. A scanner says where each value begins and ends; [`escape`] and [`unescape`] are the only two functions
 //! that translate between text and its bytes in a body.
+//!
+//! It uses nothing of the engine.
 
 mod pointer;
 mod scan;

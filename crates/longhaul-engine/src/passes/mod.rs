@@ -1,11 +1,13 @@
 //! Shorter texts for single blocks, one file a pass.
 //!
 //! ```text
-//! Scope (policy, transcript, what each call did, what may change) ──pass──▶ Changes ──Change::edit──▶ Edits
+//! Scope (policy, transcript, what each call did, what may change) ──pass──▶ Changes ──▶ a ledger, which edits
 //! ```
 //!
 //! Every pass looks at the whole transcript and proposes changes only where they are allowed. A result that is a digest or a
 //! pointer already is left as it is, so that the passes change nothing in what they made themselves.
+//!
+//! It may use `policy`, `action`, `wire` and what is below them.
 
 mod arguments;
 mod bytes;

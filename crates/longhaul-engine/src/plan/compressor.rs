@@ -126,9 +126,11 @@ fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '
     }
 }
 
-/// A rule that a rewritten body breaks and the original did not. No strange shape of a request is to end in a refusal: what
-/// nobody thought of is left alone. The original, which may be a hundred times larger, is judged only if there is need: not
-/// for what is wrong at its end or in another field, where both are the same. A text in place of another breaks no rule.
+/// A rule that a rewritten body breaks and the original did not: what nobody thought of is not to end in a refusal.
+///
+/// A text in place of another breaks no rule. What is wrong in another field than the list of messages, or behind the first
+/// message that is the same in both, is wrong in both; the first itself may break a rule through its new neighbour. Only if
+/// more is wrong, the original is judged, which may be a hundred times larger.
 fn newly_broken(outcome: &Outcome, policy: &Policy, transcript: &Transcript<'_>) -> Option<&'static str> {
     if outcome.ledger.only_changes_texts() {
         return None;

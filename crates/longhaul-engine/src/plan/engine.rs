@@ -21,7 +21,8 @@ pub trait Engine: Sync {
     fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due;
 
     /// Looks at a request that is left as it is, so that a later compaction finds known what stood there already: it costs what
-    /// is new since the last look. Gives the tokens of the request.
+    /// is new since the last look. To be called for each request that is not compacted; [`compact`](Self::compact) counts it,
+    /// but reads nothing ahead. Gives the tokens of the request.
     fn look(&self, policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
         Meter::of(&policy.model).parts(known, transcript).total()
     }
@@ -38,8 +39,9 @@ pub trait Engine: Sync {
         transcript: &Transcript<'_>,
     ) -> Result<Plan, Refused>;
 
-    /// Plans a compaction: first what was decided before is decided again, word for word; then, if what that leaves is still too
-    /// large, more.
+    /// For a client that sends its original history again: first what was decided before is decided again, word for word; then,
+    /// if what that leaves is still too large, more. The report compares with the original; its units and blocks are those of
+    /// what was left.
     ///
     /// # Errors
     /// Edits that cannot be made, which would be a mistake of ours.

@@ -93,10 +93,10 @@ fn previous(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> Option<Checkpoin
     }
 }
 
-/// What the least that a handover can be would cost: in less, nothing can be said that anybody could go on from.
+/// A handover of fewer tokens says nothing that anybody could go on from.
 pub(super) const SMALLEST: Tokens = Tokens(400);
 
-/// What a handover of so many tokens needs at most: what a longer one would say, nobody reads.
+/// The most that a handover in place of so many tokens may cost: nobody reads a longer one.
 pub(super) fn largest(replaced: Tokens) -> Tokens {
     Tokens(1_500 + replaced.number() / 33)
 }

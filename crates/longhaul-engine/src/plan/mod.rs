@@ -1,10 +1,12 @@
 //! Whether and how a transcript is made smaller.
 //!
 //! ```text
-//! transcript ──survey──▶ what stands where, in tokens ──engine, ladder──▶ a draft ──▶ edits ──▶ rewrite, report
+//! transcript ──survey──▶ what stands where, in tokens ──engine──▶ a draft ──settle──▶ ledger, rewrite, report
 //! ```
 //!
 //! A plan is a value: nothing is changed until its rewrite is applied, and the report says what that will have done.
+//!
+//! It may use `ledger`, `checkpoint` and what is below them.
 
 mod bounds;
 mod compressor;
@@ -88,7 +90,7 @@ pub enum CountFacts {
     No,
 }
 
-/// What is wanted of a compaction beyond the policy; by default what nobody asked for more than.
+/// What is wanted of a compaction beyond the policy; the default asks for nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Wish {
     /// What set it off.

@@ -112,8 +112,8 @@ pub struct BlockReport {
     pub why: &'static str,
 }
 
-/// What became of the evidence. The compressor looks for every piece of it in the whole output; the sacred zone counts facts in
-/// the blocks that it changed, and no others.
+/// What became of the evidence: of what a checkpoint could have said, how much it says; where none was made, the facts in the
+/// blocks that were changed, if they are counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct EvidenceReport {
     /// All of them; the other three add up to it.

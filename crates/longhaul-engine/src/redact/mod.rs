@@ -8,6 +8,8 @@
 //! a mark does not reveal its secret; JSON stays JSON, and fields that may not be edited keep their bytes. What is looked
 //! for is data (`rules.toml`); a secret is told by its own shape (`shape`), by the name before it (`named`), or by the
 //! text around it (`url`, `command`, `blocks`, `contact`), and `value` tells it from what only stands in its place.
+//!
+//! It may use `config`, `known` and what is below them.
 
 mod blocks;
 mod command;

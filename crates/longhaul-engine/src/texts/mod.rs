@@ -1,6 +1,6 @@
 //! The texts that we write ourselves, as types that render and parse back, so that nobody searches our own prose for meaning.
 //!
-//! It stands at the bottom: it may use [`redact`](crate::redact) and nothing else of the engine.
+//! It may use [`redact`](crate::redact) and what is below it.
 //!
 //! ```text
 //! Entry       EDIT src/a.rs — −`x = 1` +`x = 2` (recall 4k2m…)              a line of Completed Actions

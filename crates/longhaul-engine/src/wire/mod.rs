@@ -5,6 +5,8 @@
 //! ```
 //!
 //! Parsing fails only on what is not JSON. Whatever else is strange becomes an opaque unit or block and a [`Note`].
+//!
+//! It may use `texts`, `transcript` and what is below them.
 
 mod assemble;
 mod blocks;
