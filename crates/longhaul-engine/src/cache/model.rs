@@ -113,6 +113,8 @@ impl Traffic {
 pub struct Cache {
     rules: Rules,
     entries: HashMap<Key, Entry, BuildHasherDefault<AsIs>>,
+    /// How many entries there were when those that had lapsed were last thrown out.
+    swept: usize,
 }
 
 /// Which prefix, for which model, and for messages under which settings.
@@ -123,23 +125,33 @@ struct Entry {
     tokens: Tokens,
     lifetime: Duration,
     lapses: Duration,
+    /// In a cache without marks, what was last sent behind it: as long as that lives, this does, too.
+    goes_on: Option<Key>,
 }
 
 impl Cache {
     /// An empty one.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, entries: HashMap::default() }
+        Self { rules, entries: HashMap::default(), swept: 0 }
     }
 
     /// Sends a request at some time, counted from any moment: times may stand still but never go back.
     pub fn send(&mut self, now: Duration, request: &Request<'_>) -> Traffic {
-        self.entries.retain(|_, entry| entry.lapses >= now);
         let total = request.sizes.last().copied().unwrap_or_default();
         match self.rules.ends {
             Ends::Nowhere => Traffic { fresh: total, ..Traffic::default() },
             Ends::Marks => self.send_marked(now, request, total),
             Ends::Steps(step) => self.send_unmarked(now, request, total, step),
+        }
+    }
+
+    /// Throws out what has lapsed, once that may be half of all.
+    fn sweep(&mut self, now: Duration) {
+        const FEW: usize = 64;
+        if self.entries.len() > 2 * self.swept + FEW {
+            self.entries.retain(|_, entry| entry.lapses >= now);
+            self.swept = self.entries.len();
         }
     }
 
@@ -155,7 +167,7 @@ impl Cache {
                 found.and_then(live).map_or(Tokens::ZERO, |entry| entry.tokens)
             }
             Ends::Steps(step) => {
-                let found = (0..request.sizes.len()).rev().find(|&piece| live(piece).is_some());
+                let found = self.newest_living(now, request);
                 found.map_or(Tokens::ZERO, |piece| self.in_steps(request.sizes[piece], step))
             }
         }
@@ -169,13 +181,17 @@ impl Cache {
     }
 
     fn send_marked(&mut self, now: Duration, request: &Request<'_>, total: Tokens) -> Traffic {
+        self.sweep(now);
         let marks = self.marked(request);
-        let found = newest_found(&marks, |piece| self.entries.contains_key(&request.key(piece)));
+        let live =
+            |piece: usize| self.entries.get(&request.key(piece)).is_some_and(|kept| kept.lapses >= now);
+        let found = newest_found(&marks, live);
         let mut read = Tokens::ZERO;
         if let Some(piece) = found {
             let marks_before = marks.iter().map(|(mark, _)| *mark).filter(|mark| *mark < piece);
             for used in marks_before.chain([piece]) {
-                if let Some(entry) = self.entries.get_mut(&request.key(used)) {
+                let kept = self.entries.get_mut(&request.key(used));
+                if let Some(entry) = kept.filter(|entry| entry.lapses >= now) {
                     entry.lapses = now + entry.lifetime;
                     read = entry.tokens;
                 }
@@ -192,11 +208,28 @@ impl Cache {
             };
             *written += size - end;
             end = size.max(end);
-            let entry = Entry { tokens: size, lifetime: lives, lapses: now + lives };
+            let entry = Entry { tokens: size, lifetime: lives, lapses: now + lives, goes_on: None };
             self.entries.insert(request.key(piece), entry);
         }
         traffic.fresh = total - end;
         traffic
+    }
+
+    /// The newest piece that a cache without marks still has.
+    fn newest_living(&self, now: Duration, request: &Request<'_>) -> Option<usize> {
+        let mut lapsed = None;
+        (0..request.sizes.len()).rev().find(|&piece| {
+            let key = request.key(piece);
+            let mut at = Some(key);
+            while let Some(entry) = at.filter(|at| Some(*at) != lapsed).and_then(|at| self.entries.get(&at)) {
+                if entry.lapses >= now {
+                    return true;
+                }
+                at = entry.goes_on;
+            }
+            lapsed = Some(key);
+            false
+        })
     }
 
     /// The marks behind prefixes that are long enough, in the order of reading.
@@ -222,14 +255,23 @@ impl Cache {
         total: Tokens,
         step: Tokens,
     ) -> Traffic {
-        let pieces = 0..request.sizes.len();
-        let found = pieces.clone().rev().find(|&piece| self.entries.contains_key(&request.key(piece)));
+        let found = self.newest_living(now, request);
         let read = found.map_or(Tokens::ZERO, |piece| self.in_steps(request.sizes[piece], step));
         let written_5m = self.in_steps(total, step) - read;
-        for piece in pieces {
-            let entry =
-                Entry { tokens: request.sizes[piece], lifetime: FIVE_MINUTES, lapses: now + FIVE_MINUTES };
+        // What stands before the piece that was found lives on through it.
+        for piece in found.unwrap_or(0)..request.sizes.len() {
+            let entry = Entry {
+                tokens: request.sizes[piece],
+                lifetime: FIVE_MINUTES,
+                lapses: now + FIVE_MINUTES,
+                goes_on: (piece + 1 < request.sizes.len()).then(|| request.key(piece + 1)),
+            };
             self.entries.insert(request.key(piece), entry);
+        }
+        if let Some(before) = found.and_then(|piece| piece.checked_sub(1))
+            && let Some(entry) = self.entries.get_mut(&request.key(before))
+        {
+            entry.goes_on = found.map(|piece| request.key(piece));
         }
         let warm = found.filter(|_| read > Tokens::ZERO).map_or(0, |piece| piece + 1);
         Traffic { read, written_5m, written_1h: Tokens::ZERO, fresh: total - read - written_5m, warm }

@@ -5,14 +5,20 @@
 //! same of every shape; a shape that misses it is measured again, because a busy machine makes some runs look larger.
 
 use crate::support::{policy, processor_time};
+use longhaul_engine::cache::Rules;
+use longhaul_engine::cost::{Course, Replay, Session};
 use longhaul_engine::known::Known;
 use longhaul_engine::plan::{Compressor, Engine, Wish};
-use longhaul_engine::{Dialect, wire};
+use longhaul_engine::policy::Config;
+use longhaul_engine::{Dialect, models, prices, wire};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 tests! {
-    always: [a_compaction_takes_time_in_proportion_to_the_body],
+    always: [
+        a_compaction_takes_time_in_proportion_to_the_body,
+        a_replay_takes_time_in_proportion_to_the_steps,
+    ],
     real: [],
 }
 
@@ -158,6 +164,34 @@ fn a_compaction_takes_time_in_proportion_to_the_body() {
         }
     }
     assert!(late.is_empty(), "time grows faster than the body: {late:?}");
+}
+
+fn a_replay_takes_time_in_proportion_to_the_steps() {
+    for name in ["gpt-5", "claude-sonnet-4-5"] {
+        let model = models::find(name);
+        let policy = Course::Marks.policy(&Config::default(), &model).unwrap();
+        let small = |i: usize| ("bash", command(format!("ls {i}")), format!("file {i}"));
+        let exponent = exponent(
+            |times| json!({"model": name, "messages": steps(150 * times, small)}).to_string(),
+            |body| {
+                let (transcript, _) = wire::parse(Dialect::Chat, body).unwrap();
+                let known = &mut Known::default();
+                let session = Session::of(&transcript, &model, known);
+                let requests = session.requests();
+                let replay = Replay {
+                    session: &session,
+                    requests: &requests,
+                    pauses: &vec![Duration::from_secs(10); requests.len()],
+                    rules: Rules::of(&model),
+                    price: &prices::find(name).unwrap().price,
+                    marks: None,
+                };
+                replay.run(Course::Marks, &policy, known).unwrap();
+            },
+        );
+        say!("{exponent:.2} a replay of small steps for {name}");
+        assert!(exponent <= EXPONENT, "{name}: {exponent:.2}");
+    }
 }
 
 /// The power of the input's size that the work grows with.
