@@ -44,7 +44,7 @@ fn main() -> Result<(), Failure> {
 
     let unknown = Known::default;
     let compacted = just_compacted(&policy, &transcript)?;
-    let grown = grown(&policy, &transcript);
+    let grown = grown(&policy, &transcript)?;
     let Plan::Ready(outcome) = engine(&policy, &mut compacted.clone(), &transcript)? else {
         return Err("nothing was compacted: this measures nothing".into());
     };
@@ -76,16 +76,17 @@ fn just_compacted(policy: &Policy, transcript: &Transcript<'_>) -> Result<Known,
 
 /// What is known where a session grew to this size, turn by turn, and was never compacted: each request was looked at, found
 /// too small, and left alone. Nobody looked at the newest turn.
-fn grown(policy: &Policy, transcript: &Transcript<'_>) -> Known {
+fn grown(policy: &Policy, transcript: &Transcript<'_>) -> Result<Known, Failure> {
     const STAGES: usize = 40;
     let mut known = Known::default();
-    let end = newest_turn(transcript);
+    let newest = transcript.units[newest_turn(transcript)..].iter().flat_map(|unit| &unit.owns);
+    let end = newest.filter_map(|id| transcript.message_of(*id)).min().unwrap_or(0);
     for stage in 1..=STAGES {
-        let mut older = transcript.clone();
-        older.units.truncate(end * stage / STAGES);
-        Compressor.look(policy, &mut known, &older);
+        let earlier = transcript.first_messages(end * stage / STAGES);
+        let (earlier, _) = wire::parse(transcript.dialect, &earlier)?;
+        Compressor.look(policy, &mut known, &earlier);
     }
-    known
+    Ok(known)
 }
 
 /// Where the newest turn begins: the last thing that a person said, or the last step of a long loop.

@@ -47,6 +47,26 @@ impl ContentKey {
 /// What is kept by content, found by the key as it is.
 pub(crate) type ByContent<V> = HashMap<ContentKey, V, BuildHasherDefault<AsIs>>;
 
+/// The keys of ever longer beginnings of a text, in one pass over it.
+pub(crate) struct Passing<'t> {
+    text: &'t [u8],
+    at: usize,
+    hash: Xxh3,
+}
+
+impl<'t> Passing<'t> {
+    pub(crate) fn over(text: &'t str) -> Self {
+        Self { text: text.as_bytes(), at: 0, hash: Xxh3::new() }
+    }
+
+    /// The key of the text up to here; none if that is beyond its end, or behind what was asked for last.
+    pub(crate) fn up_to(&mut self, end: usize) -> Option<ContentKey> {
+        self.hash.update(self.text.get(self.at..end)?);
+        self.at = end;
+        Some(ContentKey(self.hash.digest128()))
+    }
+}
+
 /// Texts in which the standard rules find no secret. Redactors share it, on whichever thread they are.
 ///
 /// Whoever could make a text without a secret that has the key of one with a secret would have to know the secret.

@@ -4,13 +4,11 @@
 //! remembered, with what that part comes to; if the same bytes stand there again, only what is behind them is counted and
 //! read. So a turn costs what is new, and one pass of the hash over what is not.
 
-use std::ops::Range;
-
 use crate::Tokens;
 use crate::evidence::Evidence;
-use crate::known::{ContentKey, Known, Remembered};
+use crate::known::{ContentKey, Known, Passing, Remembered};
 use crate::meter::{MESSAGE_FRAMING, Meter};
-use crate::transcript::{Block, ElementId, Transcript, Unit, UnitKind};
+use crate::transcript::{Block, ElementId, Exchange, Transcript, Unit, UnitKind};
 
 /// Messages at the end that may still change: clients move their cache marks from turn to turn.
 const UNSETTLED: usize = 8;
@@ -36,26 +34,39 @@ impl Remembered for Seen {
 /// Looks at a request and gives its tokens.
 pub(super) fn look(meter: Meter, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
     let session = session(transcript);
-    let before = known.recall::<Seen>(session, FORM).filter(|seen| seen.stands_in(meter, transcript));
+    let mut hash = Passing::over(transcript.body);
+    let before = known.recall::<Seen>(session, FORM);
+    let before = before.filter(|seen| seen.meter == meter && hash.up_to(seen.end) == Some(seen.key));
     let (seen, so_far) = before.map_or((0, Tokens::ZERO), |seen| (seen.end, seen.tokens));
     let end = settled(transcript).max(seen);
-    let tokens = so_far + between(meter, known, transcript, seen..end);
-    if end > seen {
-        let key = ContentKey::of(FORM, &transcript.body.as_bytes()[..end]);
+
+    let is_new = |block: &Block<'_>| block.at.start as usize >= seen;
+    let new: Vec<&Block<'_>> = transcript.blocks().filter(|block| is_new(block)).collect();
+    let counts = meter.blocks(known, new.iter().copied());
+    let (mut tokens, mut rest) = (so_far, Tokens::ZERO);
+    let mut add = |block: &Block<'_>, count: Tokens| {
+        *(if (block.at.start as usize) < end { &mut tokens } else { &mut rest }) += count;
+    };
+    new.iter().zip(counts).for_each(|(block, count)| add(block, count));
+    let units = &transcript.units;
+    let old = units.len() - units.iter().rev().take_while(|unit| unit.blocks().any(is_new)).count();
+    for exchange in units[old..].iter().flat_map(exchanges) {
+        if let Some(call) = exchange.call.as_ref().filter(|call| is_new(call)) {
+            add(call, meter.name(known, exchange));
+        }
+    }
+    if let Some(key) = hash.up_to(end).filter(|_| end > seen) {
         known.leave(session, FORM, Seen { end, key, meter, tokens });
     }
-    let is_new = |unit: &&Unit<'_>| unit.blocks().any(|block| block.at.start as usize >= seen);
-    let old = transcript.units.len() - transcript.units.iter().rev().take_while(is_new).count();
-    Evidence::look(known, &transcript.units[old..]);
-    let rest = between(meter, known, transcript, end..usize::MAX);
+    Evidence::look(known, &units[old..]);
     tokens + rest + Tokens(MESSAGE_FRAMING.number() * transcript.message_count() as u64)
 }
 
-impl Seen {
-    /// Whether the request begins with the same bytes.
-    fn stands_in(&self, meter: Meter, transcript: &Transcript<'_>) -> bool {
-        let same = |body: &[u8]| ContentKey::of(FORM, body) == self.key;
-        self.meter == meter && transcript.body.as_bytes().get(..self.end).is_some_and(same)
+/// The calls of a unit with what came back.
+fn exchanges<'u, 'b>(unit: &'u Unit<'b>) -> &'u [Exchange<'b>] {
+    match &unit.kind {
+        UnitKind::Step { exchanges, .. } => exchanges,
+        _ => &[],
     }
 }
 
@@ -70,16 +81,4 @@ fn settled(transcript: &Transcript<'_>) -> usize {
     let last = transcript.message_count().checked_sub(UNSETTLED + 1);
     let id = transcript.messages.zip(last).map(|(array, at)| ElementId { array, index: at as u32 });
     id.map_or(0, |id| transcript.span_of(id).end as usize)
-}
-
-/// The tokens of the blocks that begin between two bytes, and of the tools' names in them.
-fn between(meter: Meter, known: &mut Known, transcript: &Transcript<'_>, bytes: Range<usize>) -> Tokens {
-    let within = |block: &Block<'_>| bytes.contains(&(block.at.start as usize));
-    let blocks = meter.blocks(known, transcript.blocks().filter(|block| within(block)));
-    let exchanges = transcript.units.iter().flat_map(|unit| match &unit.kind {
-        UnitKind::Step { exchanges, .. } => exchanges.as_slice(),
-        _ => &[],
-    });
-    let calls = exchanges.filter(|exchange| exchange.call.as_ref().is_some_and(&within));
-    blocks.into_iter().sum::<Tokens>() + calls.map(|call| meter.name(known, call)).sum()
 }
