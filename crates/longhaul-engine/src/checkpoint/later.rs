@@ -19,7 +19,7 @@ impl Later {
         let mut newest: HashMap<u32, usize> = HashMap::new();
         for said in draft.evidence.said.iter().filter(|said| said.by_user) {
             // What is in sight is as good as said last.
-            let rank = if (draft.folded)(said.unit) { said.unit } else { usize::MAX };
+            let rank = if (draft.folded)(said.at.unit) { said.at.unit } else { usize::MAX };
             for line in said.words().lines() {
                 let newest = newest.entry(mark(line)).or_default();
                 *newest = rank.max(*newest);

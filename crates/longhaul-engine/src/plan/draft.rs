@@ -8,8 +8,8 @@ use super::{CountFacts, Keep, Original};
 use crate::Tokens;
 use crate::digest::{self, Focus, Source};
 use crate::facts::Facts;
-use crate::passes::{BlockAt, NewText};
-use crate::transcript::{Block, BlockKind, Exchange, Seal, Unit, UnitKind};
+use crate::passes::NewText;
+use crate::transcript::{Block, BlockAt, BlockKind, Part, PartKind, Seal, Unit, UnitKind};
 
 /// A block that changes.
 #[derive(Debug, Clone)]
@@ -110,23 +110,18 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
 
     /// What the task is about as far as this unit is concerned: the newest request, and what was done next.
     fn focus(&self, unit: usize) -> Focus {
-        let next = self.survey.transcript.units.iter().skip(unit + 1);
-        let next = next.filter(|u| matches!(u.kind, UnitKind::Step { .. })).take(2);
-        let replies = next.flat_map(|unit| match &unit.kind {
-            UnitKind::Step { reply, exchanges } => reply
-                .iter()
-                .chain(exchanges.iter().filter_map(|e| e.call.as_ref()))
-                .take(8)
-                .collect::<Vec<_>>(),
-            _ => Vec::new(),
-        });
-        let openings: Vec<_> = replies.map(|block| block.opening(FOCUS_BYTES)).collect();
+        let transcript = self.survey.transcript;
+        let is_step = |unit: &usize| matches!(transcript.units[*unit].kind, UnitKind::Step { .. });
+        let is_result = |part: &Part<'_, '_>| matches!(part.kind, PartKind::Result { .. });
+        let next = (unit + 1..transcript.units.len()).filter(is_step).take(2);
+        let replies = next.flat_map(|unit| transcript.parts_of(unit).filter(|part| !is_result(part)).take(8));
+        let openings: Vec<_> = replies.map(|part| part.block.opening(FOCUS_BYTES)).collect();
         Focus::on(self.survey.about.iter().map(String::as_str).chain(openings.iter().map(AsRef::as_ref)))
     }
 
     /// What a unit costs with what was decided about it.
     pub(super) fn unit(&self, unit: usize) -> Tokens {
-        let of_unit = self.changed.range(BlockAt { unit, block: 0 }..BlockAt { unit: unit + 1, block: 0 });
+        let of_unit = self.changed.range(BlockAt::all_of(unit));
         let (before, after) = of_unit.fold((Tokens::ZERO, Tokens::ZERO), |(before, after), (_, changed)| {
             (before + changed.before, after + changed.after)
         });
@@ -160,13 +155,9 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         let Some(first) = changed.chain(self.gone.iter().copied()).min() else { return BTreeSet::new() };
         let last_open = units.len().checked_sub(1).filter(|at| is_open(&units[*at]));
         let stays = |at: &usize| !self.gone.contains(at) && Some(*at) != last_open;
-        let steps = units.iter().enumerate().skip(first).filter(|(at, _)| stays(at));
-        let sealed = steps.flat_map(|(unit, step)| {
-            let blocks = step.blocks().enumerate();
-            let sealed = blocks.filter(|(_, b)| b.kind == BlockKind::Reasoning(Seal::Sealed));
-            sealed.map(move |(block, _)| BlockAt { unit, block })
-        });
-        sealed.collect()
+        let parts = (first..units.len()).filter(stays).flat_map(|unit| self.survey.transcript.parts_of(unit));
+        let sealed = parts.filter(|part| part.block.kind == BlockKind::Reasoning(Seal::Sealed));
+        sealed.map(|part| part.at).collect()
     }
 
     /// What became of each block that changed, and the originals where they are kept.
@@ -179,19 +170,18 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         let touched = self.standing().map(|(at, _)| at.unit).chain(unbound.iter().map(|at| at.unit));
         let touched: BTreeSet<usize> = touched.chain(self.gone.iter().copied()).collect();
         for unit in touched {
-            for (block, part) in parts(&self.survey.transcript.units[unit]).into_iter().enumerate() {
-                let at = BlockAt { unit, block };
-                let changed = self.changed.get(&at);
-                let before = changed.map_or_else(|| self.survey.blocks[unit][block], |c| c.before);
+            for part in self.survey.transcript.parts_of(unit) {
+                let changed = self.changed.get(&part.at);
+                let before = changed.map_or_else(|| self.survey.blocks[unit][part.at.block], |c| c.before);
                 let becomes = match changed {
                     _ if self.gone.contains(&unit) => Becomes::nothing(before, gone),
-                    _ if unbound.contains(&at) => {
+                    _ if unbound.contains(&part.at) => {
                         Becomes::nothing(before, "bound to what was changed before it")
                     }
                     Some(changed) => Becomes::changed(changed),
                     None => continue,
                 };
-                self.enter(&mut account, unit, &part, &becomes, facts);
+                self.enter(&mut account, part, &becomes, facts);
             }
         }
         if !account.rows.is_sorted_by_key(|row| row.at) {
@@ -200,15 +190,8 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         account
     }
 
-    fn enter(
-        &self,
-        account: &mut Account,
-        unit: usize,
-        part: &Part<'_, 'b>,
-        becomes: &Becomes<'_>,
-        facts: CountFacts,
-    ) {
-        let Part { block, what, tool } = *part;
+    fn enter(&self, account: &mut Account, part: Part<'_, 'b>, becomes: &Becomes<'_>, facts: CountFacts) {
+        let (block, what) = (part.block, what(&self.survey.transcript.units[part.at.unit], part));
         let text = || if block.text.is_some() { block.text() } else { block.raw().into() };
         let fate = match self.keep {
             _ if !becomes.text.is_empty() => Fate::Digested,
@@ -220,7 +203,8 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
             let facts = Facts::of(&text);
             account.evidence.enter(facts.found.len(), facts.kept_in(becomes.text), self.keep);
         }
-        let (at, tool) = (self.survey.message_of(unit, block), tool.map(str::to_owned));
+        let at = self.survey.message_of(part.at.unit, block);
+        let tool = part.kind.exchange().map(|exchange| exchange.tool.clone().into_owned());
         let mut handle = None;
         if let Keep::Originals(_) = self.keep {
             let text = text();
@@ -267,34 +251,20 @@ pub(super) struct Account {
 
 /// Whether a step still waits for the reply to its results, or for results.
 fn is_open(unit: &Unit<'_>) -> bool {
-    matches!(&unit.kind, UnitKind::Step { exchanges, .. } if !exchanges.is_empty())
+    !unit.exchanges().is_empty()
 }
 
-/// A block of a unit, what it is, and its tool.
-struct Part<'u, 'b> {
-    block: &'u Block<'b>,
-    what: What,
-    tool: Option<&'u str>,
-}
-
-/// The blocks of a unit in the order of [`Unit::blocks`].
-fn parts<'u, 'b>(unit: &'u Unit<'b>) -> Vec<Part<'u, 'b>> {
-    let plain = |what: What| move |block| Part { block, what, tool: None };
-    match &unit.kind {
-        UnitKind::Prompt { blocks, .. } => blocks.iter().map(plain(What::Prompt)).collect(),
-        UnitKind::Checkpoint(block) => vec![plain(What::Checkpoint)(block)],
-        UnitKind::Opaque(block) => vec![plain(What::Opaque)(block)],
-        UnitKind::Step { reply, exchanges } => {
-            let said = reply.iter().map(|block| match block.kind {
-                BlockKind::Reasoning(_) => plain(What::Reasoning)(block),
-                _ => plain(What::Reply)(block),
-            });
-            let of = |exchange: &'u Exchange<'b>, what: What| {
-                move |block: &'u Block<'b>| Part { block, what, tool: Some(&*exchange.tool) }
-            };
-            let calls = exchanges.iter().flat_map(|e| e.call.iter().map(of(e, What::Call)));
-            let results = exchanges.iter().flat_map(|e| e.results.iter().map(of(e, What::Result)));
-            said.chain(calls).chain(results).collect()
-        }
+/// What a block of a unit is to a reader of the report.
+fn what(unit: &Unit<'_>, part: Part<'_, '_>) -> What {
+    match (part.kind, &unit.kind) {
+        (PartKind::Call(_), _) => What::Call,
+        (PartKind::Result { .. }, _) => What::Result,
+        (PartKind::Said, UnitKind::Prompt { .. }) => What::Prompt,
+        (PartKind::Said, UnitKind::Checkpoint(_)) => What::Checkpoint,
+        (PartKind::Said, UnitKind::Opaque(_)) => What::Opaque,
+        (PartKind::Said, UnitKind::Step { .. }) => match part.block.kind {
+            BlockKind::Reasoning(_) => What::Reasoning,
+            _ => What::Reply,
+        },
     }
 }

@@ -14,7 +14,7 @@ use super::fold;
 use super::settle::Settled;
 use super::survey::{ResultAt, Survey};
 use super::work::{Work, prune};
-use crate::passes::BlockAt;
+use crate::transcript::BlockAt;
 use crate::{Refused, Tokens};
 
 /// Shares of the room between the floor and the size asked for.

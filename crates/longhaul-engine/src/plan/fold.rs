@@ -10,7 +10,7 @@ use crate::checkpoint::{self, Checkpoint, Draft, Quoted, Section, Topic};
 use crate::ledger::Placed;
 use crate::redact::{Content, Redacted};
 use crate::texts::{Closing, Marker};
-use crate::transcript::{Block, Form, Unit, UnitKind};
+use crate::transcript::{Block, BlockAt, Form, Part, PartKind, UnitKind};
 use crate::wire::Role;
 
 /// A checkpoint, where it stands, and what is said of it.
@@ -36,8 +36,8 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         .and_then(Topic::on)
         .map_or_else(Vec::new, |topic| quotes(work, gone, &topic));
     let keep = &work.wish.keep;
-    let handle = |unit: usize, block: usize| {
-        let block = survey.transcript.units.get(unit)?.blocks().nth(block)?;
+    let handle = |at: BlockAt| {
+        let block = survey.transcript.block(at)?;
         keep.handle(&if block.text.is_some() { block.text() } else { block.raw().into() })
     };
     let draft = Draft {
@@ -121,17 +121,18 @@ pub(super) fn needed(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Tok
 fn quotes(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, topic: &Topic) -> Vec<Quoted> {
     /// A line longer than this is data.
     const LONGEST: usize = 400;
-    let units = &work.survey.transcript.units;
+    let transcript = work.survey.transcript;
     let mut quotes = Vec::new();
-    for unit in gone
-        .iter()
-        .filter_map(|unit| units.get(*unit))
-        .filter(|unit| !matches!(unit.kind, UnitKind::Checkpoint(_)))
-    {
-        for (at, block) in unit.blocks().enumerate() {
+    for unit in gone {
+        let kind = &transcript.units[*unit].kind;
+        if matches!(kind, UnitKind::Checkpoint(_)) {
+            continue;
+        }
+        for part in transcript.parts_of(*unit) {
+            let block = part.block;
             let Some(text) = block.text.filter(|text| text.form != Form::Damaged) else { continue };
             let raw = &block.body[text.at.range()];
-            let name = source(unit, at);
+            let name = source(kind, part);
             if !topic.is_in(raw) && !topic.is_in(&name) {
                 continue;
             }
@@ -150,26 +151,15 @@ fn quotes(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, topic: &Topic) ->
 }
 
 /// How a block of a unit is named to a reader.
-fn source(unit: &Unit<'_>, at: usize) -> String {
-    match &unit.kind {
-        UnitKind::Prompt { .. } => "the user".to_owned(),
-        UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => "an earlier summary".to_owned(),
-        UnitKind::Step { reply, .. } if at < reply.len() => "the assistant".to_owned(),
-        UnitKind::Step { reply, exchanges } => {
-            let calls = exchanges.iter().filter(|exchange| exchange.call.is_some()).count();
-            let mut results = reply.len() + calls;
-            if at < results {
-                let call = exchanges.iter().filter(|exchange| exchange.call.is_some()).nth(at - reply.len());
-                return call.map_or_else(String::new, |exchange| format!("call of {}", exchange.tool));
-            }
-            for exchange in exchanges {
-                results += exchange.results.len();
-                if at < results {
-                    let asked = exchange.call.as_ref().map(Block::text).unwrap_or_default();
-                    return format!("{} {asked}", exchange.tool);
-                }
-            }
-            String::new()
+fn source(unit: &UnitKind<'_>, part: Part<'_, '_>) -> String {
+    match (part.kind, unit) {
+        (PartKind::Call(exchange), _) => format!("call of {}", exchange.tool),
+        (PartKind::Result { exchange, .. }, _) => {
+            let asked = exchange.call.as_ref().map(Block::text).unwrap_or_default();
+            format!("{} {asked}", exchange.tool)
         }
+        (PartKind::Said, UnitKind::Prompt { .. }) => "the user".to_owned(),
+        (PartKind::Said, UnitKind::Step { .. }) => "the assistant".to_owned(),
+        (PartKind::Said, UnitKind::Checkpoint(_) | UnitKind::Opaque(_)) => "an earlier summary".to_owned(),
     }
 }

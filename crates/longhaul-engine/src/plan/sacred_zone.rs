@@ -23,7 +23,7 @@ use crate::meter::Meter;
 use crate::policy::{Policy, SacredBudget};
 use crate::seat::gone_messages;
 use crate::texts::CHECKPOINT_OPENING;
-use crate::transcript::{Exchange, Speaker, Transcript, UnitKind};
+use crate::transcript::{Speaker, Transcript, UnitKind};
 use crate::{Refused, Tokens};
 
 /// How many of the newest steps say what the session is like.
@@ -194,13 +194,6 @@ pub(super) fn zone(policy: &Policy, survey: &Survey<'_, '_>) -> ZoneReport {
     ZoneReport { recent, refers_back, calls_a_turn, open_error }
 }
 
-fn exchanges<'s>(survey: &'s Survey<'_, '_>, unit: usize) -> &'s [Exchange<'s>] {
-    match &survey.transcript.units[unit].kind {
-        UnitKind::Step { exchanges, .. } => exchanges,
-        _ => &[],
-    }
-}
-
 /// The share of recent calls that name a value which only results before the last three steps showed.
 fn refers_back(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
     let shown: Vec<HashSet<String>> = newest.iter().map(|at| values_shown(survey, *at)).collect();
@@ -208,7 +201,7 @@ fn refers_back(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
     let (mut calls, mut back) = (0usize, 0usize);
     for (position, unit) in newest.iter().enumerate().skip(4) {
         let (far, near) = (&shown[..position - 3], &shown[position - 3..position]);
-        for call in exchanges(survey, *unit).iter().filter_map(|e| e.call.as_ref()) {
+        for call in survey.transcript.units[*unit].exchanges().iter().filter_map(|e| e.call.as_ref()) {
             calls += 1;
             let arguments = call.opening(LOOKED_AT);
             back += usize::from(values(&arguments).any(|v| names(far, v) && !names(near, v)));
@@ -227,7 +220,7 @@ fn values(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn values_shown(survey: &Survey<'_, '_>, unit: usize) -> HashSet<String> {
-    let results = exchanges(survey, unit).iter().flat_map(|e| &e.results);
+    let results = survey.transcript.units[unit].exchanges().iter().flat_map(|e| &e.results);
     results
         .flat_map(|block| values(&block.opening(LOOKED_AT)).map(str::to_owned).collect::<Vec<_>>())
         .collect()
@@ -235,7 +228,7 @@ fn values_shown(survey: &Survey<'_, '_>, unit: usize) -> HashSet<String> {
 
 /// Calls for each thing that a person said, over the newest steps.
 fn calls_a_turn(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
-    let calls: usize = newest.iter().map(|at| exchanges(survey, *at).len()).sum();
+    let calls: usize = newest.iter().map(|at| survey.transcript.units[*at].exchanges().len()).sum();
     let from = newest.first().copied().unwrap_or(0);
     let prompts = survey.transcript.units[from..]
         .iter()
@@ -246,7 +239,7 @@ fn calls_a_turn(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
 
 /// Whether a step's results failed; nothing where they do not say.
 fn failed(survey: &Survey<'_, '_>, unit: usize) -> Option<bool> {
-    let exchange = exchanges(survey, unit).last()?;
+    let exchange = survey.transcript.units[unit].exchanges().last()?;
     if exchange.failed.is_some() {
         return exchange.failed;
     }

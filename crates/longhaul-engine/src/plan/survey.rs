@@ -6,10 +6,10 @@ use std::ops::Range;
 use crate::Tokens;
 use crate::known::Known;
 use crate::meter::Meter;
-use crate::passes::BlockAt;
 use crate::seat::gone_messages;
 use crate::transcript::{
-    Block, BlockKind, ElementId, Exchange, Form, Place, Speaker, Status, Transcript, Unit, UnitKind,
+    Block, BlockAt, BlockKind, ElementId, Exchange, Part, PartKind, Place, Speaker, Status, Transcript, Unit,
+    UnitKind,
 };
 use crate::wire::{self, Role};
 
@@ -60,20 +60,12 @@ impl<'t, 'b> Survey<'t, 'b> {
 
     /// The results with words in a unit that may be replaced.
     pub(super) fn results(&self, unit: usize) -> Vec<ResultAt<'t, 'b>> {
-        let UnitKind::Step { reply, exchanges } = &self.transcript.units[unit].kind else {
-            return Vec::new();
-        };
-        let first = reply.len() + exchanges.iter().filter(|e| e.call.is_some()).count();
-        let blocks =
-            exchanges.iter().flat_map(|exchange| exchange.results.iter().map(move |b| (exchange, b)));
-        let placed = blocks.enumerate().map(|(index, (exchange, block))| {
-            let at = BlockAt { unit, block: first + index };
-            ResultAt { at, exchange, block }
+        let parts = self.transcript.parts_of(unit).filter(|part| part.block.is_editable_text());
+        let results = parts.filter_map(|part| match part.kind {
+            PartKind::Result { exchange, .. } => Some(ResultAt { at: part.at, exchange, block: part.block }),
+            PartKind::Said | PartKind::Call(_) => None,
         });
-        let editable = |block: &Block<'_>| {
-            block.kind == BlockKind::Text && block.text.is_some_and(|text| text.form == Form::String)
-        };
-        placed.filter(|result| editable(result.block)).collect()
+        results.collect()
     }
 
     /// The tokens that pruning could take off a unit at most: of results, arguments and pictures about as much stays as the
@@ -82,15 +74,13 @@ impl<'t, 'b> Survey<'t, 'b> {
         const LINE: Tokens = Tokens(12);
         const SHARE: u64 = 32;
         let off = |tokens: &Tokens| *tokens - LINE - Tokens(tokens.number() / SHARE);
-        let tokens = &self.blocks[unit];
-        match &self.transcript.units[unit].kind {
-            UnitKind::Step { reply, .. } => tokens[reply.len()..].iter().map(off).sum(),
-            UnitKind::Prompt { blocks, .. } => {
-                let pictures = blocks.iter().zip(tokens).filter(|(block, _)| block.kind != BlockKind::Text);
-                pictures.map(|(_, tokens)| off(tokens)).sum()
-            }
-            UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => Tokens::ZERO,
-        }
+        let is_prompt = matches!(self.transcript.units[unit].kind, UnitKind::Prompt { .. });
+        let could_shrink = |part: &Part<'_, '_>| match part.kind {
+            PartKind::Said => is_prompt && part.block.kind != BlockKind::Text,
+            PartKind::Call(_) | PartKind::Result { .. } => true,
+        };
+        let parts = self.transcript.parts_of(unit).zip(&self.blocks[unit]);
+        parts.filter(|(part, _)| could_shrink(part)).map(|(_, tokens)| off(tokens)).sum()
     }
 
     /// The message that holds a block of a unit.

@@ -57,7 +57,7 @@ pub(super) fn prune(
     let mut changes = passes::run_all(&scope);
     changes.extend(passes::byte_budget(&scope, ByteLimits::default()));
     for change in changes {
-        let Some(block) = survey.transcript.units[change.at.unit].blocks().nth(change.at.block) else {
+        let Some(block) = survey.transcript.block(change.at) else {
             continue;
         };
         let before = survey.meter.block(work.known, block);

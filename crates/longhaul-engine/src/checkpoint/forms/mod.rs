@@ -117,7 +117,7 @@ impl<'w, 'd> Writer<'w, 'd> {
     }
 
     fn handle(&self, read: &Read) -> Option<String> {
-        (self.draft.handle)(read.unit, read.block)
+        (self.draft.handle)(read.at)
     }
 
     /// The path that a candidate would list under Relevant Files.

@@ -178,7 +178,7 @@ pub(super) fn sketch<'d>(draft: &Draft<'d>) -> Vec<Sketch<'d>> {
 
 fn units(draft: &Draft<'_>) -> usize {
     let lists = [&draft.evidence.said, &draft.evidence.told, &draft.evidence.deeds];
-    lists.iter().filter_map(|list| list.last()).map(|last| last.unit + 1).max().unwrap_or(1)
+    lists.iter().filter_map(|list| list.last()).map(|last| last.at.unit + 1).max().unwrap_or(1)
 }
 
 struct Sketches<'s, 'd> {
@@ -200,20 +200,21 @@ impl<'d> Sketches<'_, 'd> {
 
     fn folded(&self, list: &'d [Read]) -> impl DoubleEndedIterator<Item = &'d Read> + use<'d> {
         let folded = self.draft.folded;
-        list.iter().filter(move |read| folded(read.unit))
+        list.iter().filter(move |read| folded(read.at.unit))
     }
 
     /// The agent's list of tasks as it stood last, if that is not in sight.
     fn tasks(&mut self) {
         let evidence = self.draft.evidence;
         let lists = evidence.told.iter().chain(&evidence.deeds).filter(|read| !read.tasks().is_empty());
-        let Some(newest) = lists.max_by_key(|read| read.unit).filter(|read| (self.draft.folded)(read.unit))
+        let Some(newest) =
+            lists.max_by_key(|read| read.at.unit).filter(|read| (self.draft.folded)(read.at.unit))
         else {
             return;
         };
         for (place, task) in newest.tasks().iter().enumerate() {
             let rate = if task.kind == TaskState::Done { WORTH.file } else { WORTH.task };
-            self.add(What::Task(task), (newest.unit, place), rate);
+            self.add(What::Task(task), (newest.at.unit, place), rate);
         }
     }
 
