@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::report::{BlockReport, EvidenceReport, Fate, What};
+use super::report::{BlockReport, CheckpointReport, EvidenceReport, Fate, Restart, Rung, Step, What};
 use super::survey::{FOCUS_BYTES, ResultAt, Survey};
 use super::{CountFacts, Keep, Original};
 use crate::Tokens;
 use crate::digest::{self, Focus, Source};
 use crate::facts::Facts;
+use crate::ledger::Placed;
 use crate::passes::NewText;
+use crate::seat::gone_messages;
 use crate::transcript::{Block, BlockAt, BlockKind, Part, PartKind, Seal, Unit, UnitKind};
 
 /// A block that changes.
@@ -24,11 +26,57 @@ pub(super) struct Changed {
 #[derive(Clone)]
 pub(super) struct Draft<'s, 't, 'b> {
     pub(super) survey: &'s Survey<'t, 'b>,
-    pub(super) keep: &'s Keep,
+    /// What the request would cost, without what comes in the place of units.
     pub(super) total: Tokens,
     pub(super) changed: BTreeMap<BlockAt, Changed>,
-    /// Units that go, with something or nothing in their place.
+    /// Units that go,
     pub(super) gone: BTreeSet<usize>,
+    /// and what comes in their place.
+    pub(super) in_place: InPlace,
+    /// What was done because the request was still too large, in order.
+    pub(super) ladder: Vec<Rung>,
+    /// What a person should know.
+    pub(super) notes: Vec<String>,
+}
+
+/// What stands in the place of units that go.
+#[derive(Debug, Clone, Default)]
+pub(super) enum InPlace {
+    /// Nothing goes.
+    #[default]
+    Nothing,
+    /// How many they were.
+    Count(Placed),
+    /// What they said.
+    Checkpoint(Folding),
+}
+
+/// A checkpoint, where it stands, and what is said of it.
+#[derive(Debug, Clone)]
+pub(super) struct Folding {
+    pub(super) placed: Placed,
+    pub(super) report: CheckpointReport,
+    /// How many things there were to say,
+    pub(super) found: usize,
+    /// and how many of them are said.
+    pub(super) kept: usize,
+}
+
+impl InPlace {
+    pub(super) fn placed(&self) -> Option<&Placed> {
+        match self {
+            Self::Nothing => None,
+            Self::Count(placed) => Some(placed),
+            Self::Checkpoint(folding) => Some(&folding.placed),
+        }
+    }
+
+    pub(super) fn folding(&self) -> Option<&Folding> {
+        match self {
+            Self::Checkpoint(folding) => Some(folding),
+            Self::Nothing | Self::Count(_) => None,
+        }
+    }
 }
 
 /// How short a result is to become.
@@ -41,13 +89,31 @@ pub(super) enum Length {
 }
 
 impl<'s, 't, 'b> Draft<'s, 't, 'b> {
-    pub(super) fn new(survey: &'s Survey<'t, 'b>, keep: &'s Keep) -> Self {
-        Self { survey, keep, total: survey.total, changed: BTreeMap::new(), gone: BTreeSet::new() }
+    pub(super) fn new(survey: &'s Survey<'t, 'b>) -> Self {
+        Self {
+            survey,
+            total: survey.total,
+            changed: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            in_place: InPlace::Nothing,
+            ladder: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Whether nothing was decided.
+    pub(super) fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.gone.is_empty()
+    }
+
+    fn keep(&self) -> &'t Keep {
+        &self.survey.wish.keep
     }
 
     /// Another text for a block. What it costs is counted now.
-    pub(super) fn change(&mut self, at: BlockAt, to: NewText, why: &'static str, before: Tokens) {
+    pub(super) fn change(&mut self, at: BlockAt, to: NewText, why: &'static str) {
         let (NewText::Text(text) | NewText::Mark(text)) = &to;
+        let before = self.survey.tokens(at);
         let after = self.survey.meter.counter.count(text);
         let now = self.changed.get(&at).map_or(before, |changed| changed.after);
         self.total = self.total + after - now;
@@ -62,11 +128,11 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     }
 
     /// Shrinks a result, if that saves anything over what was decided before.
-    pub(super) fn shrink(&mut self, result: ResultAt<'t, 'b>, length: Length, before: Tokens) {
+    pub(super) fn shrink(&mut self, result: ResultAt<'t, 'b>, length: Length) {
         let text = result.block.text();
         let Some(short) = self.shorter(&result, &text, length) else { return };
         let after = self.survey.meter.counter.count(&short);
-        let now = self.changed.get(&result.at).map_or(before, |changed| changed.after);
+        let now = self.changed.get(&result.at).map_or(self.survey.tokens(result.at), |changed| changed.after);
         if short == *text || after >= now {
             return;
         }
@@ -74,7 +140,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
             Length::Budget(_) => "a large output before the protected end",
             Length::Line => "a larger digest would have missed the target",
         };
-        self.change(result.at, NewText::Text(short), why, before);
+        self.change(result.at, NewText::Text(short), why);
     }
 
     /// A shorter text for a result; nothing for a digest that cannot be made shorter and stay true.
@@ -92,7 +158,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
             Length::Line => Focus::none(),
         };
         let arguments = exchange.call.as_ref().map(Block::text);
-        let handle = self.keep.handle(text);
+        let handle = self.keep().handle(text);
         let source = Source {
             text,
             tool: Some(&*exchange.tool).filter(|name| !name.is_empty()),
@@ -142,6 +208,18 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         }
     }
 
+    /// How many messages go.
+    pub(super) fn gone_messages(&self) -> usize {
+        gone_messages(self.survey.transcript, &self.gone).iter().filter(|gone| **gone).count()
+    }
+
+    /// The session that is left behind, if a new one has to begin.
+    pub(super) fn restart(&self) -> Option<Restart> {
+        let parent = self.survey.wish.session.clone();
+        let restarts = self.ladder.iter().any(|rung| rung.step == Step::Restart);
+        restarts.then(|| Restart { parent, archived_messages: self.gone_messages() })
+    }
+
     /// The changes of blocks whose units stay.
     pub(super) fn standing(&self) -> impl Iterator<Item = (&BlockAt, &Changed)> {
         self.changed.iter().filter(|(at, _)| !self.gone.contains(&at.unit))
@@ -161,18 +239,19 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     }
 
     /// What became of each block that changed, and the originals where they are kept.
-    pub(super) fn account(
-        &self,
-        unbound: &BTreeSet<BlockAt>,
-        (gone, facts): (&'static str, CountFacts),
-    ) -> Account {
+    pub(super) fn account(&self, unbound: &BTreeSet<BlockAt>) -> Account {
+        let (gone, facts) = match self.in_place {
+            // What a checkpoint says of what is gone, it counts itself.
+            InPlace::Checkpoint(_) => ("folded into the checkpoint", CountFacts::No),
+            InPlace::Nothing | InPlace::Count(_) => ("the window was full", self.survey.wish.facts),
+        };
         let mut account = Account::default();
         let touched = self.standing().map(|(at, _)| at.unit).chain(unbound.iter().map(|at| at.unit));
         let touched: BTreeSet<usize> = touched.chain(self.gone.iter().copied()).collect();
         for unit in touched {
             for part in self.survey.transcript.parts_of(unit) {
                 let changed = self.changed.get(&part.at);
-                let before = changed.map_or_else(|| self.survey.blocks[unit][part.at.block], |c| c.before);
+                let before = self.survey.tokens(part.at);
                 let becomes = match changed {
                     _ if self.gone.contains(&unit) => Becomes::nothing(before, gone),
                     _ if unbound.contains(&part.at) => {
@@ -193,7 +272,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     fn enter(&self, account: &mut Account, part: Part<'_, 'b>, becomes: &Becomes<'_>, facts: CountFacts) {
         let (block, what) = (part.block, what(&self.survey.transcript.units[part.at.unit], part));
         let text = || if block.text.is_some() { block.text() } else { block.raw().into() };
-        let fate = match self.keep {
+        let fate = match self.keep() {
             _ if !becomes.text.is_empty() => Fate::Digested,
             Keep::Nothing => Fate::Lost,
             Keep::Originals(_) => Fate::Recallable,
@@ -201,14 +280,14 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         if block.text.is_some() && what != What::Reasoning && facts == CountFacts::Yes {
             let text = text();
             let facts = Facts::of(&text);
-            account.evidence.enter(facts.found.len(), facts.kept_in(becomes.text), self.keep);
+            account.evidence.enter(facts.found.len(), facts.kept_in(becomes.text), self.keep());
         }
         let at = self.survey.message_of(part.at.unit, block);
         let tool = part.kind.exchange().map(|exchange| exchange.tool.clone().into_owned());
         let mut handle = None;
-        if let Keep::Originals(_) = self.keep {
+        if let Keep::Originals(_) = self.keep() {
             let text = text();
-            handle = self.keep.handle(&text);
+            handle = self.keep().handle(&text);
             let kept = handle.clone().map(|handle| (handle, tool.clone(), text.into_owned()));
             account.originals.extend(kept.map(|(handle, tool, text)| Original {
                 handle,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::draft::Folding;
 use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use super::work::Work;
@@ -13,15 +14,6 @@ use crate::texts::{Closing, Marker};
 use crate::transcript::{Block, BlockAt, Form, Part, PartKind, UnitKind};
 use crate::wire::Role;
 
-/// A checkpoint, where it stands, and what is said of it.
-#[derive(Debug, Clone)]
-pub(super) struct Folding {
-    pub(super) placed: Placed,
-    pub(super) report: CheckpointReport,
-    /// How many things there were to say, and how many of them are said.
-    pub(super) said: (usize, usize),
-}
-
 /// The checkpoint of what goes within a budget, but never less than its marker.
 pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget: Tokens) -> Folding {
     let survey = work.survey;
@@ -29,13 +21,13 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let evidence = work.evidence();
     let marker = Marker { closing: closing(survey, before), memory: evidence.memory.clone() };
     let previous = previous(survey, gone);
-    let quotes = work
+    let quotes = survey
         .wish
         .focus
         .as_deref()
         .and_then(Topic::on)
         .map_or_else(Vec::new, |topic| quotes(work, gone, &topic));
-    let keep = &work.wish.keep;
+    let keep = &survey.wish.keep;
     let handle = |at: BlockAt| {
         let block = survey.transcript.block(at)?;
         keep.handle(&if block.text.is_some() { block.text() } else { block.raw().into() })
@@ -49,15 +41,15 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         budget: budget.max(survey.meter.counter.count(&Checkpoint::least(&marker))),
         counter: survey.meter.counter,
         answer: survey.answer(),
-        focus: work.wish.focus.as_deref(),
+        focus: survey.wish.focus.as_deref(),
         marker: &marker,
     };
     let written = checkpoint::write(&draft, work.redactor);
     let filled = |section: &&Section| !written.checkpoint.is_empty(**section);
     let sections = Section::ALL.iter().filter(filled).count();
     let report = CheckpointReport { by: WrittenBy::Code, tokens: written.tokens, sections };
-    let said = (written.found, written.kept);
-    Folding { placed: Placed { before, text: written.text }, report, said }
+    let placed = Placed { before, text: written.text };
+    Folding { placed, report, found: written.found, kept: written.kept }
 }
 
 /// Before which unit the checkpoint stands: behind all that it replaces; but first of all where a reply would be, for a request

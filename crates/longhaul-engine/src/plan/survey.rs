@@ -3,18 +3,23 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use super::Wish;
+use super::engine::Load;
 use crate::Tokens;
 use crate::known::Known;
 use crate::meter::Meter;
+use crate::policy::Policy;
 use crate::seat::gone_messages;
 use crate::transcript::{
-    Block, BlockAt, BlockKind, ElementId, Exchange, Part, PartKind, Place, Speaker, Status, Transcript, Unit,
-    UnitKind,
+    Block, BlockAt, BlockKind, ElementId, Exchange, Part, PartKind, Place, Seal, Speaker, Status, Transcript,
+    Unit, UnitKind,
 };
 use crate::wire::{self, Role};
 
-/// A transcript with the tokens of each unit.
+/// A transcript with the tokens of each unit, and what is asked of it.
 pub(super) struct Survey<'t, 'b> {
+    pub(super) policy: &'t Policy,
+    pub(super) wish: &'t Wish,
     pub(super) transcript: &'t Transcript<'b>,
     pub(super) meter: Meter,
     /// The whole request.
@@ -24,7 +29,7 @@ pub(super) struct Survey<'t, 'b> {
     /// What belongs to none.
     outside: Tokens,
     /// Each block, by unit.
-    pub(super) blocks: Vec<Vec<Tokens>>,
+    blocks: Vec<Vec<Tokens>>,
     /// How the newest prompt begins: what the task is about.
     pub(super) about: Vec<String>,
 }
@@ -41,7 +46,13 @@ pub(super) struct ResultAt<'t, 'b> {
 }
 
 impl<'t, 'b> Survey<'t, 'b> {
-    pub(super) fn new(meter: Meter, known: &mut Known, transcript: &'t Transcript<'b>) -> Self {
+    pub(super) fn new(
+        policy: &'t Policy,
+        wish: &'t Wish,
+        known: &mut Known,
+        transcript: &'t Transcript<'b>,
+    ) -> Self {
+        let meter = Meter::of(&policy.model);
         let total = meter.parts(known, transcript).total();
         let mut of_unit = |unit: &Unit<'_>| unit.blocks().map(|block| meter.block(known, block)).collect();
         let blocks: Vec<Vec<Tokens>> = transcript.units.iter().map(&mut of_unit).collect();
@@ -50,12 +61,34 @@ impl<'t, 'b> Survey<'t, 'b> {
             units.map(|(unit, blocks)| blocks.iter().copied().sum::<Tokens>() + meter.around(known, unit));
         let units = units.collect();
         let outside = meter.outside(known, transcript);
-        let mut survey = Self { transcript, meter, total, units, outside, blocks, about: Vec::new() };
+        let about = Vec::new();
+        let mut survey = Self { policy, wish, transcript, meter, total, units, outside, blocks, about };
         survey.about = survey.newest_prompt().map_or_else(Vec::new, |at| {
             let words = transcript.units[at].blocks().filter(|block| block.kind == BlockKind::Text);
             words.map(|block| block.opening(FOCUS_BYTES).into_owned()).collect()
         });
         survey
+    }
+
+    /// What a block costs.
+    pub(super) fn tokens(&self, at: BlockAt) -> Tokens {
+        self.blocks[at.unit][at.block]
+    }
+
+    /// What says whether a compaction is due.
+    pub(super) fn load(&self) -> Load {
+        Load { tokens: self.total, bytes: self.transcript.body.len(), in_loop: self.in_loop() }
+    }
+
+    /// Whether the transcript ends in a tool loop with reasoning that is bound to it: nobody has spoken since it began, and the
+    /// reply to the last results is still to come.
+    pub(super) fn in_loop(&self) -> bool {
+        let in_loop = self.transcript.units.iter().rev().map_while(|unit| match &unit.kind {
+            UnitKind::Step { reply, exchanges } if !exchanges.is_empty() => Some(reply),
+            _ => None,
+        });
+        self.policy.model.facts.thinking_bound
+            && in_loop.flatten().any(|block| block.kind == BlockKind::Reasoning(Seal::Sealed))
     }
 
     /// The results with words in a unit that may be replaced.
