@@ -263,6 +263,9 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
                 self.enter(&mut account, part, &becomes, facts);
             }
         }
+        if let Some(Folding { found, kept, .. }) = self.in_place.folding() {
+            account.evidence.enter(*found, *kept, self.keep());
+        }
         if !account.rows.is_sorted_by_key(|row| row.at) {
             account.rows.sort_by_key(|row| row.at);
         }

@@ -49,32 +49,31 @@ pub(super) fn settle(
     if after >= survey.total {
         return Ok(None);
     }
+    let same = unchanged(survey, occasion);
     let account = draft.account(&unbound);
-    let mut report = unchanged(survey, occasion);
-    report.changed = true;
-    report.tokens.after = after;
-    report.tokens.warm = warm(survey, &rewrite);
-    report.messages.after = messages;
-    report.bytes.after = body.len();
-    report.blocks = account.rows;
-    report.evidence = account.evidence;
-    report.ratio = 1.0 - after.number() as f64 / survey.total.number().max(1) as f64;
-    report.cost = cost(survey, after, after - report.tokens.warm);
-    report.state = StateReport::after(0, report.ratio);
     let touched = draft.standing().map(|(at, _)| at.unit).chain(unbound.iter().map(|at| at.unit));
-    report.units.digested = touched.collect::<BTreeSet<_>>().len();
-    report.units.kept -= report.units.digested + draft.gone.len();
-    if let Some(folding) = draft.in_place.folding() {
-        report.evidence.enter(folding.found, folding.kept, &survey.wish.keep);
-        report.units.summarized = draft.gone.len();
-        report.checkpoint = Some(folding.report);
-    } else {
-        report.units.dropped = draft.gone.len();
-        report.unsummarized = draft.gone_messages();
-    }
-    report.notes = notes(draft, occasion, after);
-    report.ladder.clone_from(&draft.ladder);
-    report.restart = draft.restart();
+    let (digested, gone) = (touched.collect::<BTreeSet<_>>().len(), draft.gone.len());
+    let checkpoint = draft.in_place.folding().map(|folding| folding.report);
+    let (summarized, dropped) = if checkpoint.is_some() { (gone, 0) } else { (0, gone) };
+    let tokens = TokensReport { after, warm: warm(survey, &rewrite), ..same.tokens };
+    let report = Report {
+        changed: true,
+        messages: Pair { after: messages, ..same.messages },
+        bytes: Pair { after: body.len(), ..same.bytes },
+        units: UnitsReport { kept: same.units.kept - digested - gone, digested, summarized, dropped },
+        blocks: account.rows,
+        evidence: account.evidence,
+        checkpoint,
+        ratio: tokens.saved(),
+        unsummarized: if checkpoint.is_some() { 0 } else { draft.gone_messages() },
+        cost: cost(survey, after, after - tokens.warm),
+        state: StateReport::after(0, tokens.saved()),
+        ladder: draft.ladder.clone(),
+        restart: draft.restart(),
+        notes: notes(draft, occasion, after),
+        tokens,
+        ..same
+    };
     Ok(Some(Outcome { rewrite, body, ledger, report, originals: account.originals }))
 }
 
