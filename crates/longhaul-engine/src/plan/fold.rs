@@ -7,7 +7,7 @@ use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use super::work::Work;
 use crate::Tokens;
-use crate::checkpoint::{self, Checkpoint, Draft, Quoted, Section, Topic};
+use crate::checkpoint::{self, Brief, Checkpoint, Quoted, Section, Topic};
 use crate::ledger::Placed;
 use crate::redact::{Content, Redacted};
 use crate::texts::{Closing, Marker};
@@ -32,7 +32,7 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         let block = survey.transcript.block(at)?;
         keep.handle(&if block.text.is_some() { block.text() } else { block.raw().into() })
     };
-    let draft = Draft {
+    let brief = Brief {
         evidence: &evidence,
         folded: &|unit| gone.contains(&unit),
         previous: previous.as_ref(),
@@ -44,7 +44,7 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         focus: survey.wish.focus.as_deref(),
         marker: &marker,
     };
-    let written = checkpoint::write(&draft, work.redactor);
+    let written = checkpoint::write(&brief, work.redactor);
     let filled = |section: &&Section| !written.checkpoint.is_empty(**section);
     let sections = Section::ALL.iter().filter(filled).count();
     let report = CheckpointReport { by: WrittenBy::Code, tokens: written.tokens, sections };

@@ -15,14 +15,14 @@ const SHORT_ANSWER: usize = 60;
 
 impl<'d> Sketches<'_, 'd> {
     pub(super) fn deeds(&mut self) {
-        let deeds = &self.draft.evidence.deeds;
+        let deeds = &self.brief.evidence.deeds;
         let mut seen = Seen::default();
         let handed_in = self.handed_in();
         for read in deeds.iter().rev() {
             let Some(did) = read.did() else { continue };
             let runs = seen.runs(did);
             seen.edited.extend(did.changed().iter().map(|change| change.path.as_str()));
-            if !(self.draft.folded)(read.at.unit) {
+            if !(self.brief.folded)(read.at.unit) {
                 continue;
             }
             let first = (read.at.unit, read.at.block * PLACES);
@@ -81,9 +81,9 @@ impl<'d> Sketches<'_, 'd> {
 
     /// The newest test run of all, if it is not in sight.
     pub(super) fn tests(&mut self) {
-        let deeds = &self.draft.evidence.deeds;
+        let deeds = &self.brief.evidence.deeds;
         let tested = deeds.iter().rposition(|read| read.did().is_some_and(|did| did.action.tests.is_some()));
-        if let Some(at) = tested.filter(|at| (self.draft.folded)(deeds[*at].at.unit)) {
+        if let Some(at) = tested.filter(|at| (self.brief.folded)(deeds[*at].at.unit)) {
             let since = deeds[at + 1..].iter().filter_map(Read::did).any(|did| !did.changed().is_empty());
             self.add(What::Tests(&deeds[at], since), (deeds[at].at.unit, 0), WORTH.tests);
         }

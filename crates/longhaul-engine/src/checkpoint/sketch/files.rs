@@ -22,14 +22,14 @@ impl Sketches<'_, '_> {
     /// What was done to files: told once for each file and turn, before each commit and each run that tells something new. Gives
     /// what became of all.
     pub(super) fn changes(&mut self) -> Files {
-        let deeds = &self.draft.evidence.deeds;
+        let deeds = &self.brief.evidence.deeds;
         let fate = Fate::of(deeds);
-        let mut people = self.draft.evidence.said.iter().filter(|said| said.by_user).peekable();
+        let mut people = self.brief.evidence.said.iter().filter(|said| said.by_user).peekable();
         let (mut all, mut turn) = (Files::default(), Files::default());
         let mut outcomes: HashMap<&str, &Vec<String>> = HashMap::new();
         for (deed, read) in deeds.iter().enumerate() {
             let Some(did) = read.did() else { continue };
-            if !(self.draft.folded)(read.at.unit) {
+            if !(self.brief.folded)(read.at.unit) {
                 // What is in sight is not told, but what became of a file is what became of it in the end.
                 for (place, change) in did.changed().iter().enumerate() {
                     if all.knows(&change.path) {
@@ -78,7 +78,7 @@ impl Sketches<'_, '_> {
 
     fn changed(&mut self, turn: Files, fate: &Fate<'_>) {
         for file in turn.into_list() {
-            let read = &self.draft.evidence.deeds[file.deed];
+            let read = &self.brief.evidence.deeds[file.deed];
             let Some(change) = read.did().and_then(|did| did.changes.get(file.place)) else { continue };
             let is_undone = file.created && file.deleted;
             let (size, rate) =
@@ -90,8 +90,8 @@ impl Sketches<'_, '_> {
 
     /// What became of each file: what was there before first, then what was made, then what is gone, then what was only read.
     pub(super) fn files(&mut self, files: Files) {
-        let deeds = &self.draft.evidence.deeds;
-        let before = self.draft.previous.map_or(&[][..], |before| before.list(Section::RelevantFiles));
+        let deeds = &self.brief.evidence.deeds;
+        let before = self.brief.previous.map_or(&[][..], |before| before.list(Section::RelevantFiles));
         let noted: HashMap<String, &Redacted> = before.iter().map(|note| (path_of(note), note)).collect();
         // Of what was only read, the newest is enough.
         let mut list = files.into_list();

@@ -16,7 +16,7 @@ const RECENT: usize = 40;
 
 impl<'d> Sketches<'_, 'd> {
     pub(super) fn said(&mut self) {
-        let all = &self.draft.evidence.said;
+        let all = &self.brief.evidence.said;
         let last: HashMap<&str, usize> = all.iter().map(|said| (said.words(), said.at.unit)).collect();
         for said in self.folded(all) {
             let words = said.words();
@@ -57,7 +57,7 @@ impl<'d> Sketches<'_, 'd> {
 
     /// Whether the work that a message asked for was handed in, before anybody said something else.
     fn is_handed_in(&self, unit: usize) -> bool {
-        let evidence = self.draft.evidence;
+        let evidence = self.brief.evidence;
         let next = evidence.said.get(evidence.said.partition_point(|said| said.at.unit <= unit));
         let Some(end) = next.map(|next| next.at.unit) else { return false };
         let until = |list: &'d [Read]| {
@@ -70,7 +70,7 @@ impl<'d> Sketches<'_, 'd> {
 
     /// Whether the turn of a message ended with closing words before the next one.
     fn is_answered(&self, unit: usize) -> bool {
-        let Evidence { said, told, .. } = self.draft.evidence;
+        let Evidence { said, told, .. } = self.brief.evidence;
         let next = said.get(said.partition_point(|said| said.at.unit <= unit)).map(|next| next.at.unit);
         let closing = told[..told.partition_point(|told| next.is_none_or(|next| told.at.unit < next))].last();
         next.is_some() && closing.is_some_and(|told| told.at.unit > unit && told.closes)
@@ -79,19 +79,19 @@ impl<'d> Sketches<'_, 'd> {
     /// The last unit of the tasks that were handed in before somebody said something else: of these, what was changed and
     /// answered is enough.
     pub(super) fn handed_in(&self) -> usize {
-        let said = self.draft.evidence.said.iter().filter(|said| said.by_user);
+        let said = self.brief.evidence.said.iter().filter(|said| said.by_user);
         let ended = said.clone().zip(said.skip(1)).filter(|(said, _)| self.is_handed_in(said.at.unit));
         ended.last().map_or(0, |(_, next)| next.at.unit)
     }
 
     /// Closing words whole, of all else the sentences that tell; of two that say the same, the newer one.
     pub(super) fn told(&mut self) {
-        let told = &self.draft.evidence.told;
+        let told = &self.brief.evidence.told;
         let mut newer: Vec<&Sense> = Vec::new();
         let handed_in = self.handed_in();
         for read in self.folded(told).rev() {
             let Some(said) = read.told() else { continue };
-            let people = &self.draft.evidence.said;
+            let people = &self.brief.evidence.said;
             let next = people.partition_point(|said| said.at.unit < read.at.unit);
             let request = next.checked_sub(1).map(|at| &people[at]);
             let is_first =
@@ -100,7 +100,7 @@ impl<'d> Sketches<'_, 'd> {
                 let denied = people.get(next).is_some_and(|said| denies(said.words()));
                 let rate = match denied {
                     // What is being replied to is told like what people say.
-                    _ if self.draft.answer == Some(read.at.unit) => WORTH.said,
+                    _ if self.brief.answer == Some(read.at.unit) => WORTH.said,
                     true => WORTH.denied,
                     false => WORTH.answer,
                 };

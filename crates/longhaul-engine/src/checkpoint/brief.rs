@@ -7,7 +7,7 @@ use crate::tokens::{Counter, Tokens};
 use crate::transcript::BlockAt;
 
 /// What a checkpoint is made from.
-pub struct Draft<'d> {
+pub struct Brief<'d> {
     /// What could be cited.
     pub evidence: &'d Evidence,
     /// Which units are folded.
