@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::Tokens;
-use crate::models::Facts;
+use crate::models::ModelFacts;
 
 /// All that the engine goes by. The default of each part is what is in force when nothing was typed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -259,7 +259,7 @@ impl Config {
     pub fn keys() -> Value {
         let mut keys = json!(Config::default());
         let mut any_model = json!(ModelOverride::default());
-        any_model["capabilities"] = json!(Facts::default());
+        any_model["capabilities"] = json!(ModelFacts::default());
         keys["models"] = json!({ "*": any_model });
         keys
     }

@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::passes::{BlockAt, NewText};
+use crate::passes::NewText;
 use crate::rewrite::Edit;
 use crate::seat;
-use crate::transcript::{Block, Place, Transcript, UnitKind};
+use crate::transcript::{Block, BlockAt, Place, Transcript, UnitKind};
 
 /// What was decided about the units of a session so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,12 +101,13 @@ impl Ledger {
     #[must_use]
     pub fn edits(&self, transcript: &Transcript<'_>) -> Vec<Edit> {
         let mut edits = Vec::new();
-        let block = |at: &BlockAt| transcript.units.get(at.unit)?.blocks().nth(at.block);
         let stays = |at: &BlockAt| !self.gone.contains(&at.unit);
         for (at, to) in self.texts.iter().filter(|(at, _)| stays(at) && !self.removed.contains(at)) {
             edits.extend(to.edit(transcript, *at));
         }
-        edits.extend(self.removed.iter().filter(|at| stays(at)).filter_map(block).map(remove));
+        edits.extend(
+            self.removed.iter().filter(|at| stays(at)).filter_map(|at| transcript.block(*at)).map(remove),
+        );
         for unit in self.gone.iter().filter_map(|unit| transcript.units.get(*unit)) {
             edits.extend(unit.owns.iter().map(|id| Edit::Remove(*id)));
         }
@@ -146,7 +147,7 @@ impl Ledger {
 
     /// Which block of the original unit the block of the view is: one that was taken out before is not counted there.
     fn with_removed(&self, unit: usize, block: usize) -> usize {
-        let before = self.removed.range(BlockAt { unit, block: 0 }..BlockAt { unit: unit + 1, block: 0 });
+        let before = self.removed.range(BlockAt::all_of(unit));
         before.fold(block, |block, removed| block + usize::from(removed.block <= block))
     }
 

@@ -30,7 +30,7 @@ pub struct Model {
     /// The pattern of the row that matched; none for an unknown model.
     pub row: Option<String>,
     /// What the rows say, with the default for what they do not.
-    pub facts: Facts,
+    pub facts: ModelFacts,
     /// The facts that nobody confirmed, by field name.
     pub assumed: BTreeSet<String>,
     /// Where the confirmed facts of the row were read.
@@ -43,7 +43,7 @@ pub struct Model {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own, in any combination")]
-pub struct Facts {
+pub struct ModelFacts {
     /// Models that share a tokenizer and habits.
     pub family: String,
     /// Whose rules a request must follow.
@@ -122,9 +122,9 @@ pub enum Caching {
     None,
 }
 
-impl Default for Facts {
+impl Default for ModelFacts {
     fn default() -> Self {
-        Facts {
+        ModelFacts {
             family: "unknown".to_owned(),
             host: "unknown".to_owned(),
             window: Tokens(128_000),
@@ -144,7 +144,7 @@ impl Default for Facts {
     }
 }
 
-impl Facts {
+impl ModelFacts {
     /// The most a request may hold: the window, or the host's lower cap on input.
     #[must_use]
     pub fn input_window(&self) -> Tokens {
@@ -175,7 +175,7 @@ impl Model {
         }
     }
 
-    /// Whether nobody confirmed this fact (a field name of [`Facts`]).
+    /// Whether nobody confirmed this fact (a field name of [`ModelFacts`]).
     #[must_use]
     pub fn is_assumed(&self, fact: &str) -> bool {
         self.assumed.contains(fact)
@@ -209,7 +209,7 @@ pub fn find(name: &str) -> Model {
         .filter_map(|row| Some((row, occurrence(&row.runs, &runs)?)))
         .max_by_key(|(row, at)| (row.runs.len(), *at));
     let winner = best.map(|(row, _)| row);
-    let mut known = Known::default();
+    let mut learned = Learned::default();
     let mut family: Vec<&Row> = TABLE
         .model
         .iter()
@@ -217,21 +217,21 @@ pub fn find(name: &str) -> Model {
         .collect();
     family.sort_by_key(|row| row.runs.len());
     for row in family {
-        known.learn(row);
+        learned.learn(row);
     }
     if best.is_some_and(|(row, at)| is_another_version(&row.runs, &runs[at + row.runs.len()..])) {
-        known.assumed = Known::default().assumed;
+        learned.assumed = Learned::default().assumed;
     }
     let lower = name.to_lowercase();
     if let Some(host) = TABLE.host.iter().find(|host| host.spellings.iter().any(|s| lower.contains(s))) {
-        known.facts.insert("host".to_owned(), Value::from(host.name.clone()));
-        known.assumed.remove("host");
+        learned.facts.insert("host".to_owned(), Value::from(host.name.clone()));
+        learned.assumed.remove("host");
     }
     Model {
         name: name.to_owned(),
         row: winner.map(|row| row.pattern.clone()),
-        facts: read(known.facts).unwrap_or_default(),
-        assumed: known.assumed,
+        facts: read(learned.facts).unwrap_or_default(),
+        assumed: learned.assumed,
         source: winner.map(|row| row.source.clone()),
         checked: winner.map(|row| row.checked.clone()),
     }
@@ -256,24 +256,24 @@ pub fn matching<'p>(patterns: impl IntoIterator<Item = &'p str>, name: &str) -> 
 }
 
 /// The rows read so far, with which of their facts nobody confirmed.
-struct Known {
+struct Learned {
     facts: Map<String, Value>,
     assumed: BTreeSet<String>,
 }
 
-impl Default for Known {
+impl Default for Learned {
     /// Before any row is read everything is assumed, except that there is no limit which nobody spoke of.
     fn default() -> Self {
-        let mut assumed: BTreeSet<String> = match serde_json::to_value(Facts::default()) {
+        let mut assumed: BTreeSet<String> = match serde_json::to_value(ModelFacts::default()) {
             Ok(Value::Object(facts)) => facts.into_iter().map(|(fact, _)| fact).collect(),
             _ => BTreeSet::new(),
         };
         assumed.remove("input_limit");
-        Known { facts: Map::new(), assumed }
+        Learned { facts: Map::new(), assumed }
     }
 }
 
-impl Known {
+impl Learned {
     fn learn(&mut self, row: &Row) {
         for (fact, value) in &row.facts {
             self.facts.insert(fact.clone(), value.clone());
@@ -283,7 +283,7 @@ impl Known {
     }
 }
 
-fn read(facts: Map<String, Value>) -> Result<Facts, serde_json::Error> {
+fn read(facts: Map<String, Value>) -> Result<ModelFacts, serde_json::Error> {
     serde_json::from_value(Value::Object(facts))
 }
 
@@ -429,7 +429,7 @@ mod tests {
             ("claudette", "none"),
         ]);
         let model = find("unknown");
-        assert_eq!(model.facts, Facts::default());
+        assert_eq!(model.facts, ModelFacts::default());
         let facts = serde_json::to_value(&model.facts).unwrap();
         let mut facts = facts.as_object().unwrap().keys().filter(|fact| *fact != "input_limit");
         assert!(facts.all(|fact| model.is_assumed(fact)));
@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     fn every_row_reads_and_is_found_by_its_own_pattern() {
-        let facts = serde_json::to_value(Facts::default()).unwrap();
+        let facts = serde_json::to_value(ModelFacts::default()).unwrap();
         for row in &TABLE.model {
             read(row.facts.clone()).unwrap_or_else(|error| panic!("{}: {error}", row.pattern));
             assert_eq!(find(&row.pattern).row.as_deref(), Some(row.pattern.as_str()));

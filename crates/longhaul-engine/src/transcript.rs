@@ -14,6 +14,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Dialect;
 use crate::json::{Span, unescape, unescape_end, unescape_start};
 
@@ -150,6 +152,60 @@ impl PartialEq for Block<'_> {
         (self.kind, self.place, self.at, self.text) == (other.kind, other.place, other.at, other.text)
             && (std::ptr::eq(self.body, other.body) || self.body == other.body)
     }
+}
+
+/// A block, by its unit and by its place in [`Unit::blocks`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BlockAt {
+    /// The unit.
+    pub unit: usize,
+    /// The place among its blocks.
+    pub block: usize,
+}
+
+impl<'t, 'b> PartKind<'t, 'b> {
+    /// The exchange that the block belongs to.
+    #[must_use]
+    pub fn exchange(self) -> Option<&'t Exchange<'b>> {
+        match self {
+            Self::Said => None,
+            Self::Call(exchange) | Self::Result { exchange, .. } => Some(exchange),
+        }
+    }
+}
+
+impl BlockAt {
+    /// All places of a unit, for those who look for them in an ordered list.
+    pub(crate) fn all_of(unit: usize) -> Range<Self> {
+        Self { unit, block: 0 }..Self { unit: unit + 1, block: 0 }
+    }
+}
+
+/// A block of a unit, where it stands, and what it is there.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'t, 'b> {
+    /// Where.
+    pub at: BlockAt,
+    /// The block.
+    pub block: &'t Block<'b>,
+    /// What it is.
+    pub kind: PartKind<'t, 'b>,
+}
+
+/// What a block is in its unit.
+#[derive(Debug, Clone, Copy)]
+pub enum PartKind<'t, 'b> {
+    /// Of a prompt or reply, or all that there is.
+    Said,
+    /// The call of an exchange.
+    Call(&'t Exchange<'b>),
+    /// One of the results of an exchange.
+    Result {
+        /// The place of the exchange among those of its unit.
+        place: usize,
+        /// The exchange.
+        exchange: &'t Exchange<'b>,
+    },
 }
 
 /// What a block holds.
@@ -330,6 +386,11 @@ impl<'b> Block<'b> {
         self.text.map_or(Cow::Borrowed(""), |text| unescape_end(&self.body[text.at.range()], len))
     }
 
+    /// Whether it is words that may be read and replaced.
+    pub(crate) fn is_editable_text(&self) -> bool {
+        self.kind == BlockKind::Text && self.text.is_some_and(|text| text.form == Form::String)
+    }
+
     /// The bytes of the block as they stand in the body.
     #[must_use]
     pub fn raw(&self) -> &'b str {
@@ -338,15 +399,46 @@ impl<'b> Block<'b> {
 }
 
 impl<'b> Unit<'b> {
-    /// Every block of the unit, in the order of reading.
+    /// Every block of the unit: what is said, then the calls, then the results.
     pub fn blocks(&self) -> impl Iterator<Item = &Block<'b>> {
-        let (plain, exchanges): (&[Block<'b>], &[Exchange<'b>]) = match &self.kind {
-            UnitKind::Prompt { blocks, .. } => (blocks, &[]),
-            UnitKind::Step { reply, exchanges } => (reply, exchanges),
-            UnitKind::Checkpoint(block) | UnitKind::Opaque(block) => (std::slice::from_ref(block), &[]),
-        };
-        let calls = exchanges.iter().filter_map(|e| e.call.as_ref());
-        plain.iter().chain(calls).chain(exchanges.iter().flat_map(|e| &e.results))
+        self.kinds().map(|(block, _)| block)
+    }
+
+    /// The exchanges of a step; none of anything else.
+    #[must_use]
+    pub fn exchanges(&self) -> &[Exchange<'b>] {
+        match &self.kind {
+            UnitKind::Step { exchanges, .. } => exchanges,
+            UnitKind::Prompt { .. } | UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => &[],
+        }
+    }
+
+    /// The blocks that belong to no exchange.
+    fn said(&self) -> &[Block<'b>] {
+        match &self.kind {
+            UnitKind::Prompt { blocks, .. } => blocks,
+            UnitKind::Step { reply, .. } => reply,
+            UnitKind::Checkpoint(block) | UnitKind::Opaque(block) => std::slice::from_ref(block),
+        }
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = (&Block<'b>, PartKind<'_, 'b>)> {
+        let said = self.said().iter().map(|block| (block, PartKind::Said));
+        let calls = self.exchanges().iter().filter_map(|e| Some((e.call.as_ref()?, PartKind::Call(e))));
+        let results = self.exchanges().iter().enumerate().flat_map(|(place, exchange)| {
+            exchange.results.iter().map(move |block| (block, PartKind::Result { place, exchange }))
+        });
+        said.chain(calls).chain(results)
+    }
+
+    /// Each exchange with the place of its first result among the unit's blocks, or where one would stand.
+    pub(crate) fn placed_exchanges(&self) -> impl Iterator<Item = (usize, &Exchange<'b>)> {
+        let calls = self.exchanges().iter().filter(|exchange| exchange.call.is_some()).count();
+        self.exchanges().iter().scan(self.said().len() + calls, |next, exchange| {
+            let first = *next;
+            *next += exchange.results.len();
+            Some((first, exchange))
+        })
     }
 }
 
@@ -354,6 +446,23 @@ impl<'b> Transcript<'b> {
     /// Every block, preamble first.
     pub fn blocks(&self) -> impl Iterator<Item = &Block<'b>> {
         self.preamble.iter().chain(self.units.iter().flat_map(Unit::blocks))
+    }
+
+    /// Every block of the units, oldest first.
+    pub fn parts(&self) -> impl Iterator<Item = Part<'_, 'b>> {
+        (0..self.units.len()).flat_map(|unit| self.parts_of(unit))
+    }
+
+    /// The blocks of a unit, in the order of [`Unit::blocks`].
+    pub fn parts_of(&self, unit: usize) -> impl Iterator<Item = Part<'_, 'b>> {
+        let blocks = self.units.get(unit).into_iter().flat_map(Unit::kinds).enumerate();
+        blocks.map(move |(place, (block, kind))| Part { at: BlockAt { unit, block: place }, block, kind })
+    }
+
+    /// The block at a place, if there is one.
+    #[must_use]
+    pub fn block(&self, at: BlockAt) -> Option<&Block<'b>> {
+        self.units.get(at.unit)?.blocks().nth(at.block)
     }
 
     /// How many messages (or items) the body's list has.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::path::Path as FilePath;
 
-use longhaul_engine::models::{self, Facts};
+use longhaul_engine::models::{self, ModelFacts};
 use longhaul_engine::policy::{self, EngineName, Invalid, Policy, Warning};
 use serde::Serialize;
 use serde_json::Value;
@@ -359,7 +359,7 @@ fn fits(path: &[String], value: &Value, keys: &Keys) -> Result<(), String> {
     let read = match path {
         [models, _, capabilities, fact] if models == "models" && capabilities == "capabilities" => {
             keys::insert(&mut tree, &[fact], value.clone());
-            serde_json::from_value::<Facts>(tree).map(drop)
+            serde_json::from_value::<ModelFacts>(tree).map(drop)
         }
         _ => {
             keys::insert(&mut tree, path, value.clone());

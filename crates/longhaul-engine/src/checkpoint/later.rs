@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::draft::Draft;
+use super::brief::Brief;
 use crate::action::mark;
 use crate::redact::Redacted;
 
@@ -15,11 +15,11 @@ pub(super) struct Later {
 }
 
 impl Later {
-    pub(super) fn of(draft: &Draft<'_>) -> Self {
+    pub(super) fn of(brief: &Brief<'_>) -> Self {
         let mut newest: HashMap<u32, usize> = HashMap::new();
-        for said in draft.evidence.said.iter().filter(|said| said.by_user) {
+        for said in brief.evidence.said.iter().filter(|said| said.by_user) {
             // What is in sight is as good as said last.
-            let rank = if (draft.folded)(said.unit) { said.unit } else { usize::MAX };
+            let rank = if (brief.folded)(said.at.unit) { said.at.unit } else { usize::MAX };
             for line in said.words().lines() {
                 let newest = newest.entry(mark(line)).or_default();
                 *newest = rank.max(*newest);

@@ -13,7 +13,7 @@
 //!
 //! It may use `evidence`, `texts` and what is below them.
 
-mod draft;
+mod brief;
 mod fill;
 mod forms;
 mod later;
@@ -27,7 +27,7 @@ mod sketch;
 mod topic;
 mod write;
 
-pub use draft::{Draft, Written};
+pub use brief::{Brief, Written};
 pub use topic::Topic;
 pub(crate) use write::write;
 

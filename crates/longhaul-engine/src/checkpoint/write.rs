@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::draft::{Draft, Written};
+use super::brief::{Brief, Written};
 use super::fill::{Bought, Offer, fill};
 use super::forms::{Candidate, Piece, Writer};
 use super::render::heading;
@@ -19,28 +19,28 @@ const PEOPLE: f64 = 0.4;
 const LEAST: u64 = 14;
 
 /// Writes the checkpoint of what is folded: never over the budget, but never less than its marker.
-pub(crate) fn write(draft: &Draft<'_>, redactor: &mut Redactor) -> Written {
-    let mut sketches = sketch(draft);
+pub(crate) fn write(brief: &Brief<'_>, redactor: &mut Redactor) -> Written {
+    let mut sketches = sketch(brief);
     let found = sketches.len();
     sketches.sort_by_key(|sketch| sketch.at);
-    number(draft, &mut sketches);
+    number(brief, &mut sketches);
     // Only what could be bought is written.
-    let most = 16 + (draft.budget.number() / LEAST) as usize;
-    if draft.focus.is_none() && sketches.len() > most {
+    let most = 16 + (brief.budget.number() / LEAST) as usize;
+    if brief.focus.is_none() && sketches.len() > most {
         sketches.sort_by(|a, b| b.rate.total_cmp(&a.rate));
         sketches.truncate(most);
     }
     sketches.sort_by_key(|sketch| sketch.at);
-    let mut writer = Writer::new(draft, redactor, &sketches);
+    let mut writer = Writer::new(brief, redactor, &sketches);
     let candidates: Vec<Candidate> = sketches.iter().filter_map(|sketch| writer.candidate(sketch)).collect();
     let offers: Vec<Offer> = candidates.iter().map(Candidate::offer).collect();
-    let mut bought = choose(draft, &candidates, &offers);
+    let mut bought = choose(brief, &candidates, &offers);
     loop {
         let forms = bought.forms(offers.len());
         let checkpoint = assemble(&candidates, &forms);
-        let text = checkpoint.render(draft.marker);
-        let tokens = draft.counter.count(&text);
-        let over = tokens.number().saturating_sub(draft.budget.number());
+        let text = checkpoint.render(brief.marker);
+        let tokens = brief.counter.count(&text);
+        let over = tokens.number().saturating_sub(brief.budget.number());
         if over == 0 || !bought.give_back(&offers, over) {
             let kept = forms.iter().flatten().count();
             return Written { checkpoint, text, tokens, found, kept };
@@ -49,8 +49,8 @@ pub(crate) fn write(draft: &Draft<'_>, redactor: &mut Redactor) -> Written {
 }
 
 /// Numbers what was done and concluded, in order, whether it will be listed or not: a gap says that something is left out.
-fn number(draft: &Draft<'_>, sketches: &mut [Sketch<'_>]) {
-    let before = draft.previous.and_then(|before| before.completed().last());
+fn number(brief: &Brief<'_>, sketches: &mut [Sketch<'_>]) {
+    let before = brief.previous.and_then(|before| before.completed().last());
     let mut next = before.map_or(1, |last| last.number.saturating_add(1));
     for sketch in sketches.iter_mut().filter(|sketch| sketch.what.is_action()) {
         sketch.number = next;
@@ -59,18 +59,18 @@ fn number(draft: &Draft<'_>, sketches: &mut [Sketch<'_>]) {
 }
 
 /// What the budget buys; with a topic, first what is on it.
-fn choose(draft: &Draft<'_>, candidates: &[Candidate], offers: &[Offer]) -> Bought {
-    let least = draft.counter.count(&Checkpoint::least(draft.marker));
-    let factor = draft.counter.factor;
+fn choose(brief: &Brief<'_>, candidates: &[Candidate], offers: &[Offer]) -> Bought {
+    let least = brief.counter.count(&Checkpoint::least(brief.marker));
+    let factor = brief.counter.factor;
     let estimated = |text: &str| factor.times(estimate(text)).number();
     let mut openings: Vec<u64> =
         Section::ALL.iter().map(|section| estimated(&heading(*section)) + 1).collect();
-    let mut budget = (draft.budget - least).number();
-    let Some(topic) = draft.focus.and_then(Topic::on) else {
+    let mut budget = (brief.budget - least).number();
+    let Some(topic) = brief.focus.and_then(Topic::on) else {
         return fill(offers, &mut openings, &mut budget, |_| true);
     };
     let on_topic: Vec<bool> = candidates.iter().map(|candidate| candidate.is_on(&topic)).collect();
-    let of_all = |share: f64| (draft.budget.number() as f64 * share) as u64;
+    let of_all = |share: f64| (brief.budget.number() as f64 * share) as u64;
     // What people said is not the price of a topic, and their rules least of all.
     let is_said = |offer: usize| matches!(candidates[offer].section, Section::Goal | Section::Constraints);
     let mut people = (budget - of_all(ON_TOPIC).min(budget)).max(of_all(PEOPLE)).min(budget);

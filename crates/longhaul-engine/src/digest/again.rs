@@ -2,10 +2,10 @@
 //! still where one line is all there is room for.
 
 use super::Kind;
-use super::draft::number;
 use super::excerpt::is_excerpt;
 use super::one_line::{ERROR_LINES, LONGEST_LINE, UNNAMED};
 use super::outcome::FAILED;
+use super::proposal::number;
 use crate::texts::DigestHead;
 
 /// Whether a result is a digest already: a whole one names its kind and what it left out, a line begins with the tool and has

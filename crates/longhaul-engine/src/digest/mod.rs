@@ -14,7 +14,6 @@
 //! It may use `texts`, `facts`, `tools` and what is below them.
 
 mod again;
-mod draft;
 mod excerpt;
 mod focus;
 mod kind;
@@ -22,6 +21,7 @@ mod kinds;
 mod one_line;
 mod outcome;
 mod page;
+mod proposal;
 mod rows;
 mod test_counts;
 mod usual;
@@ -32,17 +32,17 @@ use crate::tokens::{Tokens, estimate};
 use crate::tools::Call;
 use std::fmt::Write as _;
 
-use draft::{Draft, Head, counted};
 use page::Page;
+use proposal::{Head, Proposal, counted};
 
 pub use again::{first_line, is_digest};
-pub(crate) use draft::number;
 pub use focus::Focus;
 pub use kind::Kind;
 pub use one_line::one_line;
 pub(crate) use one_line::{failure, line};
 pub(crate) use outcome::Ended;
 pub use outcome::Outcome;
+pub(crate) use proposal::number;
 pub use test_counts::TestCounts;
 pub(crate) use words::WORDS;
 
@@ -117,11 +117,11 @@ pub fn digest(source: &Source<'_>, budget: Tokens) -> Digest {
         return whole(kind);
     }
     let row = rows::row(kind);
-    let mut draft = Draft::default();
-    (row.draft)(&page, &mut draft);
-    draft.focus(&page);
+    let mut proposal = Proposal::default();
+    (row.propose)(&page, &mut proposal);
+    proposal.focus(&page);
     let head = head(&page, row, source);
-    let settled = draft.settle(&page, &head, budget);
+    let settled = proposal.settle(&page, &head, budget);
     if settled.text.len() >= source.text.len() {
         return whole(kind);
     }

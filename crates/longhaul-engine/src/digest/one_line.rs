@@ -1,10 +1,10 @@
 //! A whole output in one line: the tool, its target, its outcome and its size. A failed one keeps its error lines.
 
-use super::draft::{counted, number};
 use super::kind::Kind;
 use super::kinds::search;
 use super::outcome::{Ended, Outcome};
 use super::page::Page;
+use super::proposal::{counted, number};
 use super::rows;
 use super::{Digest, Source};
 use crate::clip::{on_one_line, signed};

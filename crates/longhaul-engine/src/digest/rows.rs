@@ -1,9 +1,9 @@
 //! The table of kinds: how each is recognised and digested.
 
-use super::draft::Draft;
 use super::kind::{Kind, Origin};
 use super::kinds;
 use super::page::{Page, Sample};
+use super::proposal::Proposal;
 use super::usual::usual_kind;
 
 /// One kind: how it is recognised and digested.
@@ -15,7 +15,7 @@ pub(super) struct Row {
     /// Whether the content shows it.
     pub(super) shows: fn(&Page<'_>, &Sample<'_>) -> bool,
     /// What is worth keeping of it.
-    pub(super) draft: for<'a> fn(&Page<'a>, &mut Draft<'a>),
+    pub(super) propose: for<'a> fn(&Page<'a>, &mut Proposal<'a>),
 }
 
 macro_rules! row {
@@ -25,7 +25,7 @@ macro_rules! row {
             name: $name,
             origin: Origin::$origin,
             shows: kinds::$module::shows,
-            draft: kinds::$module::draft,
+            propose: kinds::$module::propose,
         }
     };
 }

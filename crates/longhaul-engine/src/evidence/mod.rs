@@ -26,7 +26,7 @@ use std::sync::Arc;
 use crate::action::Actions;
 use crate::clip::start_within;
 use crate::known::Known;
-use crate::transcript::{Block, BlockKind, Speaker, Transcript, Unit, UnitKind};
+use crate::transcript::{Block, BlockAt, BlockKind, Speaker, Transcript, UnitKind};
 
 pub(crate) use exchange::Did;
 pub(crate) use names::Sense;
@@ -54,9 +54,8 @@ pub struct Evidence {
 /// Something that was read, and where it stands.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
-    pub(crate) unit: usize,
-    /// The block by which it is fetched again, as [`crate::transcript::Unit::blocks`] counts.
-    pub(crate) block: usize,
+    /// The block by which it is fetched again.
+    pub(crate) at: BlockAt,
     /// Whether it ends a turn: nothing is called in it.
     pub(crate) closes: bool,
     /// Whether people could see it: no reasoning.
@@ -123,29 +122,29 @@ impl Evidence {
     #[must_use]
     pub fn of(known: &mut Known, transcript: &Transcript<'_>) -> Self {
         let mut evidence = Self { memory: memory(transcript), ..Self::default() };
-        for words in reading::words(known, &transcript.units).chunk_by(|(one, ..), (next, ..)| one == next) {
-            let kind = &transcript.units[words[0].0].kind;
+        let words = reading::words(known, transcript, 0);
+        for words in words.chunk_by(|(one, _), (next, _)| one.unit == next.unit) {
+            let kind = &transcript.units[words[0].0.unit].kind;
             let by_user = matches!(kind, UnitKind::Prompt { by: Speaker::User, .. });
             let closes = matches!(kind, UnitKind::Step { exchanges, .. } if exchanges.is_empty());
             let reply: &[Block<'_>] = match kind {
                 UnitKind::Step { reply, .. } => reply,
                 _ => &[],
             };
-            for (unit, block, reading) in one_message(words) {
-                let visible = reply.get(block).is_none_or(|block| block.kind == BlockKind::Text);
+            for (at, reading) in one_message(words) {
+                let visible = reply.get(at.block).is_none_or(|block| block.kind == BlockKind::Text);
                 let list = match &*reading {
                     Reading::Spoken(_) => &mut evidence.said,
                     _ => &mut evidence.told,
                 };
-                list.push(Read { unit, block, closes, visible, by_user, reading });
+                list.push(Read { at, closes, visible, by_user, reading });
             }
         }
-        let exchanges = reading::exchanges(&transcript.units);
+        let exchanges = reading::exchanges(transcript, 0);
         let shown = reading::shown(known, &exchanges).into_iter().zip(&exchanges);
         evidence.deeds = shown
-            .map(|(reading, &Called { unit, block, .. })| Read {
-                unit,
-                block,
+            .map(|(reading, &Called { at, .. })| Read {
+                at,
                 closes: false,
                 visible: true,
                 by_user: false,
@@ -155,36 +154,36 @@ impl Evidence {
         evidence
     }
 
-    /// Reads these units for later, if they were not read before.
-    pub(crate) fn look(known: &mut Known, units: &[Unit<'_>]) {
-        reading::words(known, units);
-        reading::shown(known, &reading::exchanges(units));
+    /// Reads what stands from a unit on for later, if it was not read before.
+    pub(crate) fn look(known: &mut Known, transcript: &Transcript<'_>, first: usize) {
+        reading::words(known, transcript, first);
+        reading::shown(known, &reading::exchanges(transcript, first));
     }
 
     /// What every exchange did, by unit: all that is needed where nothing is folded.
     pub(crate) fn actions(known: &mut Known, transcript: &Transcript<'_>) -> Actions {
-        let exchanges = reading::exchanges(&transcript.units);
+        let exchanges = reading::exchanges(transcript, 0);
         let acted = reading::acted(known, &exchanges);
         let actions = exchanges.iter().zip(&acted);
-        Actions::read_before(actions.map(|(called, acted)| (called.unit, Arc::clone(&acted.action))))
+        Actions::read_before(actions.map(|(called, acted)| (called.at.unit, Arc::clone(&acted.action))))
     }
 
     /// The sentences of people that are meant to hold, as far as their words show it, with their units.
     pub fn rules(&self) -> impl Iterator<Item = (usize, String)> {
-        self.said.iter().flat_map(|said| said.rules().into_iter().map(move |rule| (said.unit, rule)))
+        self.said.iter().flat_map(|said| said.rules().into_iter().map(move |rule| (said.at.unit, rule)))
     }
 }
 
 /// The words of one message, whatever blocks they came in, as one.
-fn one_message(readings: &[(usize, usize, Arc<Reading>)]) -> Vec<(usize, usize, Arc<Reading>)> {
+fn one_message(readings: &[(BlockAt, Arc<Reading>)]) -> Vec<(BlockAt, Arc<Reading>)> {
     let words = |reading: &Arc<Reading>| match &**reading {
         Reading::Spoken(spoken) if !spoken.text.is_empty() => Some(spoken.text.clone()),
         _ => None,
     };
-    let spoken: Vec<String> = readings.iter().filter_map(|(.., reading)| words(reading)).collect();
+    let spoken: Vec<String> = readings.iter().filter_map(|(_, reading)| words(reading)).collect();
     match readings.first() {
-        Some((unit, block, _)) if spoken.len() > 1 => {
-            vec![(*unit, *block, Arc::new(Reading::Spoken(prompt::Spoken { text: spoken.join("\n\n") })))]
+        Some((at, _)) if spoken.len() > 1 => {
+            vec![(*at, Arc::new(Reading::Spoken(prompt::Spoken { text: spoken.join("\n\n") })))]
         }
         _ => readings.to_vec(),
     }

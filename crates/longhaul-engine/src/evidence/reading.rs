@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use crate::action;
 use crate::known::{ContentKey, Known, Remembered};
-use crate::transcript::{Block, BlockKind, Exchange, Form, Speaker, TextSpan, Unit, UnitKind};
+use crate::transcript::{
+    Block, BlockAt, BlockKind, Exchange, Form, Part, PartKind, Speaker, TextSpan, Transcript, Unit, UnitKind,
+};
 use crate::wire;
 
 use super::exchange::{Acted, Did};
@@ -48,8 +50,7 @@ enum Reader {
 
 /// A block of words that is to be read, and where it stands.
 struct Words<'u, 'b> {
-    unit: usize,
-    block: usize,
+    at: BlockAt,
     key: ContentKey,
     reader: Reader,
     source: &'u Block<'b>,
@@ -57,50 +58,43 @@ struct Words<'u, 'b> {
 
 /// An exchange that is to be read. What it is fetched by is its first result, where it has one.
 pub(super) struct Called<'u, 'b> {
-    pub(super) unit: usize,
-    pub(super) block: usize,
+    pub(super) at: BlockAt,
     key: ContentKey,
     exchange: &'u Exchange<'b>,
     reply: &'u [Block<'b>],
 }
 
-/// What was said and told, in order, each with its unit and its place among the unit's blocks.
-pub(super) fn words(known: &mut Known, units: &[Unit<'_>]) -> Vec<(usize, usize, Arc<Reading>)> {
+/// What was said and told from a unit on, in order, each with its place.
+pub(super) fn words(
+    known: &mut Known,
+    transcript: &Transcript<'_>,
+    first: usize,
+) -> Vec<(BlockAt, Arc<Reading>)> {
+    let parts = (first..transcript.units.len()).flat_map(|unit| transcript.parts_of(unit));
     let words: Vec<Words<'_, '_>> =
-        units.iter().enumerate().flat_map(|(unit, content)| words_of(unit, &content.kind)).collect();
+        parts.filter_map(|part| Words::of(&transcript.units[part.at.unit], part)).collect();
     let readings = known.remember_all(&words, |words| (words.key, words.reader as u8), Words::read);
-    words.iter().zip(readings).map(|(words, reading)| (words.unit, words.block, reading)).collect()
+    words.iter().zip(readings).map(|(words, reading)| (words.at, reading)).collect()
 }
 
-fn words_of<'u, 'b>(unit: usize, kind: &'u UnitKind<'b>) -> Vec<Words<'u, 'b>> {
-    let words = |(block, source): (usize, &'u Block<'b>), reader: Reader| {
+impl<'u, 'b> Words<'u, 'b> {
+    /// A block of a unit, if it is one of words that are to be read.
+    fn of(unit: &Unit<'b>, part: Part<'u, 'b>) -> Option<Self> {
+        let PartKind::Said = part.kind else { return None };
+        let source = part.block;
+        let reader = match (&unit.kind, source.kind) {
+            (UnitKind::Prompt { by: Speaker::User | Speaker::Unsure, .. }, BlockKind::Text) => Reader::Prompt,
+            (UnitKind::Step { exchanges, .. }, BlockKind::Text) if source.text.is_some() => {
+                let is_spoken = exchanges.iter().any(|exchange| exchange.call.is_none());
+                if is_spoken || wire::ends_in_call(source) { Reader::Calling } else { Reader::Reply }
+            }
+            (UnitKind::Step { .. }, BlockKind::Reasoning(_)) if source.text.is_some() => Reader::Reply,
+            _ => return None,
+        };
         let form = source.text.map_or(0, |text| text.form as u8);
-        Words { unit, block, key: ContentKey::of(form, source.raw().as_bytes()), reader, source }
-    };
-    match kind {
-        UnitKind::Prompt { by: Speaker::User | Speaker::Unsure, blocks } => {
-            let texts = blocks.iter().enumerate().filter(|(_, block)| block.kind == BlockKind::Text);
-            texts.map(|block| words(block, Reader::Prompt)).collect()
-        }
-        UnitKind::Step { reply, exchanges } => {
-            let is_words = |block: &Block<'_>| {
-                matches!(block.kind, BlockKind::Text | BlockKind::Reasoning(_)) && block.text.is_some()
-            };
-            let is_spoken = exchanges.iter().any(|exchange| exchange.call.is_none());
-            let reader = |block: &Block<'_>| {
-                let calls = block.kind == BlockKind::Text && (is_spoken || wire::ends_in_call(block));
-                if calls { Reader::Calling } else { Reader::Reply }
-            };
-            let said = reply.iter().enumerate().filter(|(_, block)| is_words(block));
-            said.map(|(at, block)| words((at, block), reader(block))).collect()
-        }
-        UnitKind::Prompt { by: Speaker::Host, .. } | UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => {
-            Vec::new()
-        }
+        Some(Self { at: part.at, key: ContentKey::of(form, source.raw().as_bytes()), reader, source })
     }
-}
 
-impl Words<'_, '_> {
     fn read(&self) -> Reading {
         let text = match self.source.text {
             Some(TextSpan { form: Form::Json, .. }) => words_in(&self.source.text()).into(),
@@ -114,17 +108,16 @@ impl Words<'_, '_> {
     }
 }
 
-/// The exchanges of all units, in order.
-pub(super) fn exchanges<'u, 'b>(units: &'u [Unit<'b>]) -> Vec<Called<'u, 'b>> {
+/// The exchanges from a unit on, in order.
+pub(super) fn exchanges<'u, 'b>(transcript: &'u Transcript<'b>, first: usize) -> Vec<Called<'u, 'b>> {
     let mut all = Vec::new();
-    for (unit, content) in units.iter().enumerate() {
-        let UnitKind::Step { reply, exchanges } = &content.kind else { continue };
-        let calls = exchanges.iter().filter(|exchange| exchange.call.is_some()).count();
-        let mut block = reply.len() + calls;
-        for exchange in exchanges {
-            all.push(Called { unit, block, key: key(exchange, reply), exchange, reply });
-            block += exchange.results.len();
-        }
+    for (unit, content) in transcript.units.iter().enumerate().skip(first) {
+        let UnitKind::Step { reply, .. } = &content.kind else { continue };
+        let called = |(block, exchange)| {
+            let at = BlockAt { unit, block };
+            Called { at, key: key(exchange, reply), exchange, reply }
+        };
+        all.extend(content.placed_exchanges().map(called));
     }
     all
 }

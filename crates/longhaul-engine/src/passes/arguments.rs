@@ -15,11 +15,11 @@ pub(super) const PASS: Pass = Pass {
 };
 
 fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
-    let calls = scope.calls().filter(|(at, _)| (scope.may_change)(at.unit));
+    let calls = scope.calls().filter(|call| (scope.may_change)(call.at.unit));
     calls
-        .filter_map(|(at, block)| {
-            let to = shrunk(scope, block)?;
-            Some(Change { at, pass: PASS.name, to: NewText::Text(to) })
+        .filter_map(|call| {
+            let to = shrunk(scope, call.block)?;
+            Some(Change { at: call.at, pass: PASS.name, to: NewText::Text(to) })
         })
         .collect()
 }

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{BlockAt, Change, Found, NewText, Scope, arguments, images};
+use super::{Change, Found, NewText, Scope, arguments, images};
 use crate::digest::{Source, default_budget, digest};
-use crate::transcript::{Block, UnitKind};
+use crate::transcript::{Block, BlockAt, UnitKind};
 
 /// The name under which these changes are reported.
 const NAME: &str = "byte_budget";
@@ -43,8 +43,8 @@ pub fn byte_budget(scope: &Scope<'_, '_>, limits: ByteLimits) -> Vec<Change> {
     for found in scope.results().filter(|found| found.bytes() > limits.string && !found.is_in(scope, &said)) {
         budget.digest(scope, &found);
     }
-    for (at, block) in scope.calls().filter(|(_, block)| block.at.len() > limits.string) {
-        budget.add(at, block, arguments::shrunk(scope, block).map(NewText::Text));
+    for call in scope.calls().filter(|call| call.block.at.len() > limits.string) {
+        budget.add(call.at, call.block, arguments::shrunk(scope, call.block).map(NewText::Text));
     }
     if budget.size <= limits.body {
         return budget.into_changes();

@@ -1,12 +1,12 @@
 //! Old images become a text that says what was there. Those of the newest message that has any stay.
 
-use super::{BlockAt, Change, Leaves, NewText, Pass, Scope};
+use super::{Change, Leaves, NewText, Pass, Scope};
 use crate::clip::on_one_line;
 use crate::digest::number;
 use crate::json::{Strings, unescape};
 use crate::texts::ImageMark;
 use crate::tokens::images::size;
-use crate::transcript::{Block, BlockKind, Place, Unit};
+use crate::transcript::{Block, BlockAt, BlockKind, Place};
 
 pub(super) const PASS: Pass =
     Pass { name: "images", why: "an old picture that newer ones followed", leaves: Leaves::Least, run };
@@ -30,16 +30,10 @@ pub(super) fn all<'s, 'b>(
     scope: &Scope<'s, 'b>,
 ) -> impl Iterator<Item = (BlockAt, &'s Block<'b>, Option<usize>)> + use<'s, 'b> {
     let transcript = scope.transcript;
-    let units = transcript.units.iter().enumerate();
-    units.flat_map(move |(unit, content): (usize, &'s Unit<'b>)| {
-        let images =
-            content.blocks().enumerate().filter(|(_, block)| matches!(block.kind, BlockKind::Image(_)));
-        images
-            .filter_map(|(at, block)| match block.place {
-                Place::Element(id) => Some((BlockAt { unit, block: at }, block, transcript.message_of(id))),
-                Place::Field { .. } => None,
-            })
-            .collect::<Vec<_>>()
+    let images = transcript.parts().filter(|part| matches!(part.block.kind, BlockKind::Image(_)));
+    images.filter_map(move |part| match part.block.place {
+        Place::Element(id) => Some((part.at, part.block, transcript.message_of(id))),
+        Place::Field { .. } => None,
     })
 }
 

@@ -28,7 +28,7 @@ use crate::clip::on_one_line;
 use crate::digest::{Focus, Source, is_digest};
 use crate::policy::Policy;
 use crate::rewrite::Edit;
-use crate::transcript::{Block, BlockKind, Exchange, Form, Place, Transcript, UnitKind};
+use crate::transcript::{Block, BlockAt, Exchange, Form, Part, PartKind, Place, Transcript, UnitKind};
 use crate::wire::{self, Role};
 
 pub use bytes::{ByteLimits, byte_budget};
@@ -100,15 +100,6 @@ impl Change {
     }
 }
 
-/// A block, by its unit and by its place in [`crate::transcript::Unit::blocks`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct BlockAt {
-    /// The unit.
-    pub unit: usize,
-    /// The place among its blocks.
-    pub block: usize,
-}
-
 /// What becomes of a block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NewText {
@@ -146,8 +137,7 @@ impl NewText {
     /// The edit that puts it in the place of a block; nothing where there is no such block, or its text is damaged.
     #[must_use]
     pub fn edit(&self, transcript: &Transcript<'_>, at: BlockAt) -> Option<Edit> {
-        let unit = transcript.units.get(at.unit)?;
-        let block = unit.blocks().nth(at.block)?;
+        let Part { block, kind, .. } = transcript.parts_of(at.unit).nth(at.block)?;
         match self {
             Self::Text(with) => {
                 let text = block.text.filter(|text| text.form != Form::Damaged)?;
@@ -155,8 +145,8 @@ impl NewText {
             }
             Self::Mark(mark) => {
                 let Place::Element(element) = block.place else { return None };
-                let role = match &unit.kind {
-                    UnitKind::Step { reply, .. } if at.block < reply.len() => Role::Assistant,
+                let role = match (&transcript.units[at.unit].kind, kind) {
+                    (UnitKind::Step { .. }, PartKind::Said) => Role::Assistant,
                     _ => Role::User,
                 };
                 Some(Edit::Replace { element, json: wire::block(transcript.dialect, role, mark) })
@@ -179,38 +169,18 @@ struct Found<'s, 'b> {
 impl<'s, 'b> Scope<'s, 'b> {
     /// Every result with words, oldest first.
     fn results(&self) -> impl DoubleEndedIterator<Item = Found<'s, 'b>> + use<'s, 'b> {
-        let actions = self.actions;
-        self.transcript.units.iter().enumerate().flat_map(move |(unit, content)| {
-            let (reply, exchanges): (usize, &'s [Exchange<'b>]) = match &content.kind {
-                UnitKind::Step { reply, exchanges } => (reply.len(), exchanges),
-                _ => (0, &[]),
-            };
-            let mut block = reply + exchanges.iter().filter(|exchange| exchange.call.is_some()).count();
-            let mut found = Vec::new();
-            for ((place, exchange), action) in exchanges.iter().enumerate().zip(actions.of_unit(unit)) {
-                for result in &exchange.results {
-                    let at = BlockAt { unit, block };
-                    let editable = result.text.is_some_and(|text| text.form == Form::String);
-                    if result.kind == BlockKind::Text && editable {
-                        found.push(Found { at, place, exchange, action, block: result });
-                    }
-                    block += 1;
-                }
-            }
-            found
-        })
+        let found = |Part { at, block, kind }: Part<'s, 'b>| {
+            let PartKind::Result { place, exchange } = kind else { return None };
+            let action = self.actions.of_unit(at.unit).get(place)?;
+            block.is_editable_text().then_some(Found { at, place, exchange, action, block })
+        };
+        let results: Vec<Found<'s, 'b>> = self.transcript.parts().filter_map(found).collect();
+        results.into_iter()
     }
 
     /// Every call that stands in the body.
-    fn calls(&self) -> impl Iterator<Item = (BlockAt, &'s Block<'b>)> + use<'s, 'b> {
-        self.transcript.units.iter().enumerate().flat_map(|(unit, content)| {
-            let (reply, exchanges): (usize, &'s [Exchange<'b>]) = match &content.kind {
-                UnitKind::Step { reply, exchanges } => (reply.len(), exchanges),
-                _ => (0, &[]),
-            };
-            let calls = exchanges.iter().filter_map(|exchange| exchange.call.as_ref()).enumerate();
-            calls.map(move |(call, block)| (BlockAt { unit, block: reply + call }, block))
-        })
+    fn calls(&self) -> impl Iterator<Item = Part<'s, 'b>> + use<'s, 'b> {
+        self.transcript.parts().filter(|part| matches!(part.kind, PartKind::Call(_)))
     }
 
     /// The results that a pass may shorten: long, allowed, and not shortened already.

@@ -27,7 +27,8 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// The bounds that the policy's budgets give.
-    pub(super) fn by_policy(policy: &Policy, survey: &Survey<'_, '_>) -> Self {
+    pub(super) fn by_policy(survey: &Survey<'_, '_>) -> Self {
+        let policy = survey.policy;
         let head = head(survey, policy.protect_first, policy.tail / 4);
         let tail = tail(survey, &Tail::of(policy), &BTreeSet::new());
         let mut bounds = Self::with_tail(survey, head, tail);

@@ -13,13 +13,13 @@
 use std::collections::BTreeSet;
 
 use super::bounds::Bounds;
-use super::draft::{Draft, Length};
+use super::draft::{Draft, InPlace, Length};
 use super::engine::{Due, Engine, Load};
 use super::fit::{self, Aim};
-use super::fold::{self, Folding};
+use super::fold;
 use super::look;
 use super::report::Trigger;
-use super::settle::{Settled, unchanged};
+use super::settle::{Occasion, settle, unchanged};
 use super::survey::Survey;
 use super::work::{Work, prune};
 use super::{Outcome, Plan, Wish};
@@ -81,49 +81,42 @@ impl Engine for Compressor {
         known: &mut Known,
         transcript: &Transcript<'_>,
     ) -> Result<Plan, Refused> {
-        let survey = Survey::new(Meter::of(&policy.model), known, transcript);
-        let draft = Draft::new(&survey, &wish.keep);
-        let mut settled = nothing_settled(policy, wish, &survey);
-        match self.due(policy, wish, &settled.load(&survey)) {
-            Due::Now(reason) => settled.reason = reason,
-            Due::NotYet(reason) => return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..settled }))),
-        }
+        let survey = &Survey::new(policy, wish, known, transcript);
+        let leave = |reason: String| Ok(Plan::Leave(unchanged(survey, &occasion(survey, reason))));
+        let occasion = match self.due(policy, wish, &survey.load()) {
+            Due::Now(reason) => occasion(survey, reason),
+            Due::NotYet(reason) => return leave(reason),
+        };
         let clean = known.clean();
         let mut redactor = match &wish.keep {
             super::Keep::Originals(key) => Redactor::standard(Some(key), clean.shared()),
             super::Keep::Nothing => Redactor::standard(None, clean.shared()),
         };
-        let left = settled.clone();
-        let mut work = Work::new((policy, wish), known, &survey, &mut redactor);
+        let mut work = Work::new(survey, &occasion, known, &mut redactor);
         let outcome = match wish.to_tokens {
-            Some(wanted) => fit::fit(&mut work, &settled, Aim::Size(wanted)),
-            None => by_policy(&mut work, &settled),
+            Some(wanted) => fit::fit(&mut work, Aim::Size(wanted)),
+            None => by_policy(&mut work),
         };
-        let Some(mut outcome) = outcome? else {
-            let reason =
-                format!("nothing new to fold and nothing to shorten (the floor is {} tokens)", left.floor);
-            return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
+        let Some(outcome) = outcome? else {
+            let floor = occasion.floor;
+            return leave(format!(
+                "nothing new to fold and nothing to shorten (the floor is {floor} tokens)"
+            ));
         };
-        if let Some(rule) = newly_broken(&outcome, policy, transcript) {
-            let Some(second_best) = in_place(&mut work, &settled, rule)? else {
-                let reason = format!(
-                    "what came out would break rule {rule}, which the request keeps; it stays as it is"
-                );
-                return Ok(Plan::Leave(unchanged(&draft, &Settled { reason, ..left })));
-            };
-            outcome = second_best;
+        let Some(rule) = newly_broken(&outcome, policy, transcript) else { return Ok(Plan::Ready(outcome)) };
+        match in_place(&mut work, rule)? {
+            Some(second_best) => Ok(Plan::Ready(second_best)),
+            None => leave(format!(
+                "what came out would break rule {rule}, which the request keeps; it stays as it is"
+            )),
         }
-        Ok(Plan::Ready(outcome))
     }
 }
 
-/// Before anything is decided.
-fn nothing_settled<'p>(policy: &'p Policy, wish: &'p Wish, survey: &Survey<'_, '_>) -> Settled<'p> {
-    Settled {
-        target: wish.to_tokens.unwrap_or(policy.goal),
-        floor: fit::floor(survey),
-        ..Settled::before(Compressor.name(), policy, wish, survey.transcript)
-    }
+/// What a compaction of this engine is to come to.
+fn occasion(survey: &Survey<'_, '_>, reason: String) -> Occasion {
+    let (engine, target) = (Compressor.name(), survey.wish.to_tokens.unwrap_or(survey.policy.goal));
+    Occasion { engine, reason, target, floor: fit::floor(survey), zone: None }
 }
 
 /// A rule that a rewritten body breaks and the original did not: what nobody thought of is not to end in a refusal.
@@ -162,65 +155,54 @@ fn unchanged_at_the_end(outcome: &Outcome, transcript: &Transcript<'_>) -> usize
 
 /// The second best, where folding would break a rule: nothing goes, and what may be shorter is. Where the window is too small
 /// for that, results become lines.
-fn in_place(
-    work: &mut Work<'_, '_, '_>,
-    settled: &Settled<'_>,
-    rule: &str,
-) -> Result<Option<Outcome>, Refused> {
+fn in_place(work: &mut Work<'_, '_, '_>, rule: &str) -> Result<Option<Outcome>, Refused> {
     let survey = work.survey;
-    let bounds = Bounds::by_policy(work.policy, survey);
-    let mut draft = Draft::new(survey, &work.wish.keep);
+    let bounds = Bounds::by_policy(survey);
+    let mut draft = Draft::new(survey);
     prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
-    if draft.total > work.policy.digest_all {
+    if draft.total > survey.policy.digest_all {
         let stays = survey.must_stay();
         for result in
             (0..survey.units.len()).filter(|unit| !stays.contains(unit)).flat_map(|unit| survey.results(unit))
         {
-            let before = survey.meter.block(work.known, result.block);
-            draft.shrink(result, Length::Line, before);
+            draft.shrink(result, Length::Line);
         }
     }
-    let Some(mut outcome) = settled.clone().outcome(work.known, &draft)? else { return Ok(None) };
-    if newly_broken(&outcome, work.policy, survey.transcript).is_some() {
-        return Ok(None);
-    }
-    outcome.report.notes.push(format!(
+    draft.notes.push(format!(
         "folding would have broken rule {rule}, which the request keeps; it is only made shorter in place"
     ));
-    Ok(Some(outcome))
+    let outcome = settle(&draft, work.occasion, work.known)?;
+    Ok(outcome.filter(|outcome| newly_broken(outcome, survey.policy, survey.transcript).is_none()))
 }
 
 /// A compaction by the policy's own budgets.
-fn by_policy(work: &mut Work<'_, '_, '_>, settled: &Settled<'_>) -> Result<Option<Outcome>, Refused> {
-    let too_large = work.policy.digest_all;
-    let bounds = Bounds::by_policy(work.policy, work.survey);
+fn by_policy(work: &mut Work<'_, '_, '_>) -> Result<Option<Outcome>, Refused> {
+    let too_large = work.survey.policy.digest_all;
+    let bounds = Bounds::by_policy(work.survey);
     // What the next compaction would not keep for being first is not kept now, if there is no room for it.
     let headless = bounds.without_head();
     for bounds in [Some(bounds), headless].into_iter().flatten() {
-        let (draft, settled) = within_bounds(work, &bounds, settled.clone());
-        let size = draft.total + settled.checkpoint.map_or(Tokens::ZERO, |checkpoint| checkpoint.tokens);
+        let draft = within_bounds(work, &bounds);
+        let size =
+            draft.total + draft.in_place.folding().map_or(Tokens::ZERO, |folding| folding.report.tokens);
         if size > too_large {
             continue;
         }
-        if draft.changed.is_empty() && draft.gone.is_empty() {
+        if draft.is_empty() {
             return Ok(None);
         }
-        match settled.outcome(work.known, &draft)? {
+        match settle(&draft, work.occasion, work.known)? {
             Some(outcome) if outcome.report.tokens.after > too_large => {}
             outcome => return Ok(outcome),
         }
     }
-    fit::fit(work, settled, Aim::Window(too_large))
+    fit::fit(work, Aim::Window(too_large))
 }
 
 /// What a compaction between these bounds comes to: pruned if that is enough, else folded.
-fn within_bounds<'s, 't, 'b, 'p>(
-    work: &mut Work<'s, 't, 'b>,
-    bounds: &Bounds,
-    mut settled: Settled<'p>,
-) -> (Draft<'s, 't, 'b>, Settled<'p>) {
-    let goal = settled.target;
-    let mut draft = Draft::new(work.survey, &work.wish.keep);
+fn within_bounds<'s, 't, 'b>(work: &mut Work<'s, 't, 'b>, bounds: &Bounds) -> Draft<'s, 't, 'b> {
+    let goal = work.occasion.target;
+    let mut draft = Draft::new(work.survey);
     let mut gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
     bounds.add_orphans(work.survey, &mut gone);
     work.survey.keep_messages_whole(&mut gone);
@@ -229,28 +211,28 @@ fn within_bounds<'s, 't, 'b, 'p>(
     if try_pruning {
         prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
         if draft.total <= goal {
-            return (draft, settled);
+            return draft;
         }
     }
     match checkpoint_budget(work, &gone).filter(|_| has_new) {
         Some(budget) => {
-            draft = Draft::new(work.survey, &work.wish.keep);
+            draft = Draft::new(work.survey);
             for unit in &gone {
                 draft.take_out(*unit);
             }
-            settled.take(fold::within(work, &gone, budget));
+            draft.in_place = InPlace::Checkpoint(fold::within(work, &gone, budget));
         }
         None if try_pruning => {}
         None => prune(work, &mut draft, &|unit| bounds.may_shrink(unit)),
     }
-    (draft, settled)
+    draft
 }
 
 /// What the checkpoint of these units may cost; nothing if none is worth it. Rules are kept even where a checkpoint of a quarter
 /// of so little would have no room for them.
 fn checkpoint_budget(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
     let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
-    let budget = work.policy.checkpoint.tokens(replaced);
+    let budget = work.survey.policy.checkpoint.tokens(replaced);
     let budget = budget.min(fold::largest(replaced)).max(fold::needed(work, gone));
     (budget < replaced).then_some(budget)
 }
@@ -259,15 +241,6 @@ fn checkpoint_budget(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Opt
 fn could_be_enough(survey: &Survey<'_, '_>, bounds: &Bounds, goal: Tokens) -> bool {
     let most: Tokens = bounds.free().map(|unit| survey.prunable(unit)).sum();
     survey.total - most <= goal
-}
-
-impl Settled<'_> {
-    /// With what stands in place of the folded units.
-    pub(super) fn take(&mut self, folding: Folding) {
-        self.placed = Some(folding.placed);
-        self.checkpoint = Some(folding.report);
-        self.said = folding.said;
-    }
 }
 
 #[cfg(test)]
@@ -301,10 +274,10 @@ mod tests {
         let wish = Wish { force: true, ..Wish::default() };
         let (mut known, mut redactor) =
             (Known::default(), Redactor::numbered(crate::redact::Rules::default()));
-        let survey = Survey::new(Meter::of(&policy.model), &mut known, &transcript);
-        let settled = nothing_settled(&policy, &wish, &survey);
-        let mut work = Work::new((&policy, &wish), &mut known, &survey, &mut redactor);
-        let outcome = in_place(&mut work, &settled, "X1").unwrap().unwrap();
+        let survey = Survey::new(&policy, &wish, &mut known, &transcript);
+        let occasion = occasion(&survey, "asked for".to_owned());
+        let mut work = Work::new(&survey, &occasion, &mut known, &mut redactor);
+        let outcome = in_place(&mut work, "X1").unwrap().unwrap();
         let report = outcome.report;
         assert!(report.tokens.after < Tokens(400), "{:?}", report.tokens);
         assert_eq!((report.units.summarized, report.units.dropped, report.messages.after), (0, 0, 7));

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::report::{BlockReport, EvidenceReport, Fate, What};
+use super::report::{BlockReport, CheckpointReport, EvidenceReport, Fate, Restart, Rung, Step, What};
 use super::survey::{FOCUS_BYTES, ResultAt, Survey};
 use super::{CountFacts, Keep, Original};
 use crate::Tokens;
 use crate::digest::{self, Focus, Source};
 use crate::facts::Facts;
-use crate::passes::{BlockAt, NewText};
-use crate::transcript::{Block, BlockKind, Exchange, Seal, Unit, UnitKind};
+use crate::ledger::Placed;
+use crate::passes::NewText;
+use crate::seat::gone_messages;
+use crate::transcript::{Block, BlockAt, BlockKind, Part, PartKind, Seal, Unit, UnitKind};
 
 /// A block that changes.
 #[derive(Debug, Clone)]
@@ -24,11 +26,57 @@ pub(super) struct Changed {
 #[derive(Clone)]
 pub(super) struct Draft<'s, 't, 'b> {
     pub(super) survey: &'s Survey<'t, 'b>,
-    pub(super) keep: &'s Keep,
+    /// What the request would cost, without what comes in the place of units.
     pub(super) total: Tokens,
     pub(super) changed: BTreeMap<BlockAt, Changed>,
-    /// Units that go, with something or nothing in their place.
+    /// Units that go,
     pub(super) gone: BTreeSet<usize>,
+    /// and what comes in their place.
+    pub(super) in_place: InPlace,
+    /// What was done because the request was still too large, in order.
+    pub(super) ladder: Vec<Rung>,
+    /// What a person should know.
+    pub(super) notes: Vec<String>,
+}
+
+/// What stands in the place of units that go.
+#[derive(Debug, Clone, Default)]
+pub(super) enum InPlace {
+    /// Nothing goes.
+    #[default]
+    Nothing,
+    /// How many they were.
+    Count(Placed),
+    /// What they said.
+    Checkpoint(Folding),
+}
+
+/// A checkpoint, where it stands, and what is said of it.
+#[derive(Debug, Clone)]
+pub(super) struct Folding {
+    pub(super) placed: Placed,
+    pub(super) report: CheckpointReport,
+    /// How many things there were to say,
+    pub(super) found: usize,
+    /// and how many of them are said.
+    pub(super) kept: usize,
+}
+
+impl InPlace {
+    pub(super) fn placed(&self) -> Option<&Placed> {
+        match self {
+            Self::Nothing => None,
+            Self::Count(placed) => Some(placed),
+            Self::Checkpoint(folding) => Some(&folding.placed),
+        }
+    }
+
+    pub(super) fn folding(&self) -> Option<&Folding> {
+        match self {
+            Self::Checkpoint(folding) => Some(folding),
+            Self::Nothing | Self::Count(_) => None,
+        }
+    }
 }
 
 /// How short a result is to become.
@@ -41,13 +89,31 @@ pub(super) enum Length {
 }
 
 impl<'s, 't, 'b> Draft<'s, 't, 'b> {
-    pub(super) fn new(survey: &'s Survey<'t, 'b>, keep: &'s Keep) -> Self {
-        Self { survey, keep, total: survey.total, changed: BTreeMap::new(), gone: BTreeSet::new() }
+    pub(super) fn new(survey: &'s Survey<'t, 'b>) -> Self {
+        Self {
+            survey,
+            total: survey.total,
+            changed: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            in_place: InPlace::Nothing,
+            ladder: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Whether nothing was decided.
+    pub(super) fn is_empty(&self) -> bool {
+        self.changed.is_empty() && self.gone.is_empty()
+    }
+
+    fn keep(&self) -> &'t Keep {
+        &self.survey.wish.keep
     }
 
     /// Another text for a block. What it costs is counted now.
-    pub(super) fn change(&mut self, at: BlockAt, to: NewText, why: &'static str, before: Tokens) {
+    pub(super) fn change(&mut self, at: BlockAt, to: NewText, why: &'static str) {
         let (NewText::Text(text) | NewText::Mark(text)) = &to;
+        let before = self.survey.tokens(at);
         let after = self.survey.meter.counter.count(text);
         let now = self.changed.get(&at).map_or(before, |changed| changed.after);
         self.total = self.total + after - now;
@@ -62,11 +128,11 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     }
 
     /// Shrinks a result, if that saves anything over what was decided before.
-    pub(super) fn shrink(&mut self, result: ResultAt<'t, 'b>, length: Length, before: Tokens) {
+    pub(super) fn shrink(&mut self, result: ResultAt<'t, 'b>, length: Length) {
         let text = result.block.text();
         let Some(short) = self.shorter(&result, &text, length) else { return };
         let after = self.survey.meter.counter.count(&short);
-        let now = self.changed.get(&result.at).map_or(before, |changed| changed.after);
+        let now = self.changed.get(&result.at).map_or(self.survey.tokens(result.at), |changed| changed.after);
         if short == *text || after >= now {
             return;
         }
@@ -74,7 +140,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
             Length::Budget(_) => "a large output before the protected end",
             Length::Line => "a larger digest would have missed the target",
         };
-        self.change(result.at, NewText::Text(short), why, before);
+        self.change(result.at, NewText::Text(short), why);
     }
 
     /// A shorter text for a result; nothing for a digest that cannot be made shorter and stay true.
@@ -92,7 +158,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
             Length::Line => Focus::none(),
         };
         let arguments = exchange.call.as_ref().map(Block::text);
-        let handle = self.keep.handle(text);
+        let handle = self.keep().handle(text);
         let source = Source {
             text,
             tool: Some(&*exchange.tool).filter(|name| !name.is_empty()),
@@ -110,23 +176,18 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
 
     /// What the task is about as far as this unit is concerned: the newest request, and what was done next.
     fn focus(&self, unit: usize) -> Focus {
-        let next = self.survey.transcript.units.iter().skip(unit + 1);
-        let next = next.filter(|u| matches!(u.kind, UnitKind::Step { .. })).take(2);
-        let replies = next.flat_map(|unit| match &unit.kind {
-            UnitKind::Step { reply, exchanges } => reply
-                .iter()
-                .chain(exchanges.iter().filter_map(|e| e.call.as_ref()))
-                .take(8)
-                .collect::<Vec<_>>(),
-            _ => Vec::new(),
-        });
-        let openings: Vec<_> = replies.map(|block| block.opening(FOCUS_BYTES)).collect();
+        let transcript = self.survey.transcript;
+        let is_step = |unit: &usize| matches!(transcript.units[*unit].kind, UnitKind::Step { .. });
+        let is_result = |part: &Part<'_, '_>| matches!(part.kind, PartKind::Result { .. });
+        let next = (unit + 1..transcript.units.len()).filter(is_step).take(2);
+        let replies = next.flat_map(|unit| transcript.parts_of(unit).filter(|part| !is_result(part)).take(8));
+        let openings: Vec<_> = replies.map(|part| part.block.opening(FOCUS_BYTES)).collect();
         Focus::on(self.survey.about.iter().map(String::as_str).chain(openings.iter().map(AsRef::as_ref)))
     }
 
     /// What a unit costs with what was decided about it.
     pub(super) fn unit(&self, unit: usize) -> Tokens {
-        let of_unit = self.changed.range(BlockAt { unit, block: 0 }..BlockAt { unit: unit + 1, block: 0 });
+        let of_unit = self.changed.range(BlockAt::all_of(unit));
         let (before, after) = of_unit.fold((Tokens::ZERO, Tokens::ZERO), |(before, after), (_, changed)| {
             (before + changed.before, after + changed.after)
         });
@@ -147,6 +208,18 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         }
     }
 
+    /// How many messages go.
+    pub(super) fn gone_messages(&self) -> usize {
+        gone_messages(self.survey.transcript, &self.gone).iter().filter(|gone| **gone).count()
+    }
+
+    /// The session that is left behind, if a new one has to begin.
+    pub(super) fn restart(&self) -> Option<Restart> {
+        let parent = self.survey.wish.session.clone();
+        let restarts = self.ladder.iter().any(|rung| rung.step == Step::Restart);
+        restarts.then(|| Restart { parent, archived_messages: self.gone_messages() })
+    }
+
     /// The changes of blocks whose units stay.
     pub(super) fn standing(&self) -> impl Iterator<Item = (&BlockAt, &Changed)> {
         self.changed.iter().filter(|(at, _)| !self.gone.contains(&at.unit))
@@ -160,39 +233,38 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         let Some(first) = changed.chain(self.gone.iter().copied()).min() else { return BTreeSet::new() };
         let last_open = units.len().checked_sub(1).filter(|at| is_open(&units[*at]));
         let stays = |at: &usize| !self.gone.contains(at) && Some(*at) != last_open;
-        let steps = units.iter().enumerate().skip(first).filter(|(at, _)| stays(at));
-        let sealed = steps.flat_map(|(unit, step)| {
-            let blocks = step.blocks().enumerate();
-            let sealed = blocks.filter(|(_, b)| b.kind == BlockKind::Reasoning(Seal::Sealed));
-            sealed.map(move |(block, _)| BlockAt { unit, block })
-        });
-        sealed.collect()
+        let parts = (first..units.len()).filter(stays).flat_map(|unit| self.survey.transcript.parts_of(unit));
+        let sealed = parts.filter(|part| part.block.kind == BlockKind::Reasoning(Seal::Sealed));
+        sealed.map(|part| part.at).collect()
     }
 
     /// What became of each block that changed, and the originals where they are kept.
-    pub(super) fn account(
-        &self,
-        unbound: &BTreeSet<BlockAt>,
-        (gone, facts): (&'static str, CountFacts),
-    ) -> Account {
+    pub(super) fn account(&self, unbound: &BTreeSet<BlockAt>) -> Account {
+        let (gone, facts) = match self.in_place {
+            // What a checkpoint says of what is gone, it counts itself.
+            InPlace::Checkpoint(_) => ("folded into the checkpoint", CountFacts::No),
+            InPlace::Nothing | InPlace::Count(_) => ("the window was full", self.survey.wish.facts),
+        };
         let mut account = Account::default();
         let touched = self.standing().map(|(at, _)| at.unit).chain(unbound.iter().map(|at| at.unit));
         let touched: BTreeSet<usize> = touched.chain(self.gone.iter().copied()).collect();
         for unit in touched {
-            for (block, part) in parts(&self.survey.transcript.units[unit]).into_iter().enumerate() {
-                let at = BlockAt { unit, block };
-                let changed = self.changed.get(&at);
-                let before = changed.map_or_else(|| self.survey.blocks[unit][block], |c| c.before);
+            for part in self.survey.transcript.parts_of(unit) {
+                let changed = self.changed.get(&part.at);
+                let before = self.survey.tokens(part.at);
                 let becomes = match changed {
                     _ if self.gone.contains(&unit) => Becomes::nothing(before, gone),
-                    _ if unbound.contains(&at) => {
+                    _ if unbound.contains(&part.at) => {
                         Becomes::nothing(before, "bound to what was changed before it")
                     }
                     Some(changed) => Becomes::changed(changed),
                     None => continue,
                 };
-                self.enter(&mut account, unit, &part, &becomes, facts);
+                self.enter(&mut account, part, &becomes, facts);
             }
+        }
+        if let Some(Folding { found, kept, .. }) = self.in_place.folding() {
+            account.evidence.enter(*found, *kept, self.keep());
         }
         if !account.rows.is_sorted_by_key(|row| row.at) {
             account.rows.sort_by_key(|row| row.at);
@@ -200,17 +272,10 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         account
     }
 
-    fn enter(
-        &self,
-        account: &mut Account,
-        unit: usize,
-        part: &Part<'_, 'b>,
-        becomes: &Becomes<'_>,
-        facts: CountFacts,
-    ) {
-        let Part { block, what, tool } = *part;
+    fn enter(&self, account: &mut Account, part: Part<'_, 'b>, becomes: &Becomes<'_>, facts: CountFacts) {
+        let (block, what) = (part.block, what(&self.survey.transcript.units[part.at.unit], part));
         let text = || if block.text.is_some() { block.text() } else { block.raw().into() };
-        let fate = match self.keep {
+        let fate = match self.keep() {
             _ if !becomes.text.is_empty() => Fate::Digested,
             Keep::Nothing => Fate::Lost,
             Keep::Originals(_) => Fate::Recallable,
@@ -218,13 +283,14 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         if block.text.is_some() && what != What::Reasoning && facts == CountFacts::Yes {
             let text = text();
             let facts = Facts::of(&text);
-            account.evidence.enter(facts.found.len(), facts.kept_in(becomes.text), self.keep);
+            account.evidence.enter(facts.found.len(), facts.kept_in(becomes.text), self.keep());
         }
-        let (at, tool) = (self.survey.message_of(unit, block), tool.map(str::to_owned));
+        let at = self.survey.message_of(part.at.unit, block);
+        let tool = part.kind.exchange().map(|exchange| exchange.tool.clone().into_owned());
         let mut handle = None;
-        if let Keep::Originals(_) = self.keep {
+        if let Keep::Originals(_) = self.keep() {
             let text = text();
-            handle = self.keep.handle(&text);
+            handle = self.keep().handle(&text);
             let kept = handle.clone().map(|handle| (handle, tool.clone(), text.into_owned()));
             account.originals.extend(kept.map(|(handle, tool, text)| Original {
                 handle,
@@ -267,34 +333,20 @@ pub(super) struct Account {
 
 /// Whether a step still waits for the reply to its results, or for results.
 fn is_open(unit: &Unit<'_>) -> bool {
-    matches!(&unit.kind, UnitKind::Step { exchanges, .. } if !exchanges.is_empty())
+    !unit.exchanges().is_empty()
 }
 
-/// A block of a unit, what it is, and its tool.
-struct Part<'u, 'b> {
-    block: &'u Block<'b>,
-    what: What,
-    tool: Option<&'u str>,
-}
-
-/// The blocks of a unit in the order of [`Unit::blocks`].
-fn parts<'u, 'b>(unit: &'u Unit<'b>) -> Vec<Part<'u, 'b>> {
-    let plain = |what: What| move |block| Part { block, what, tool: None };
-    match &unit.kind {
-        UnitKind::Prompt { blocks, .. } => blocks.iter().map(plain(What::Prompt)).collect(),
-        UnitKind::Checkpoint(block) => vec![plain(What::Checkpoint)(block)],
-        UnitKind::Opaque(block) => vec![plain(What::Opaque)(block)],
-        UnitKind::Step { reply, exchanges } => {
-            let said = reply.iter().map(|block| match block.kind {
-                BlockKind::Reasoning(_) => plain(What::Reasoning)(block),
-                _ => plain(What::Reply)(block),
-            });
-            let of = |exchange: &'u Exchange<'b>, what: What| {
-                move |block: &'u Block<'b>| Part { block, what, tool: Some(&*exchange.tool) }
-            };
-            let calls = exchanges.iter().flat_map(|e| e.call.iter().map(of(e, What::Call)));
-            let results = exchanges.iter().flat_map(|e| e.results.iter().map(of(e, What::Result)));
-            said.chain(calls).chain(results).collect()
-        }
+/// What a block of a unit is to a reader of the report.
+fn what(unit: &Unit<'_>, part: Part<'_, '_>) -> What {
+    match (part.kind, &unit.kind) {
+        (PartKind::Call(_), _) => What::Call,
+        (PartKind::Result { .. }, _) => What::Result,
+        (PartKind::Said, UnitKind::Prompt { .. }) => What::Prompt,
+        (PartKind::Said, UnitKind::Checkpoint(_)) => What::Checkpoint,
+        (PartKind::Said, UnitKind::Opaque(_)) => What::Opaque,
+        (PartKind::Said, UnitKind::Step { .. }) => match part.block.kind {
+            BlockKind::Reasoning(_) => What::Reasoning,
+            _ => What::Reply,
+        },
     }
 }

@@ -59,14 +59,11 @@ pub trait Engine: Sync {
         let replay = Rewrite::new(transcript, ledger.edits(transcript))?;
         let body = replay.apply(transcript.body);
         let (view, _) = wire::parse(transcript.dialect, &body)?;
-        let mut outcome = match self.compact(policy, wish, known, &view)? {
-            Plan::Leave(report) => Outcome {
-                rewrite: replay,
-                body: body.clone(),
-                ledger: ledger.clone(),
-                report,
-                originals: Vec::new(),
-            },
+        let settled = match self.compact(policy, wish, known, &view)? {
+            Plan::Leave(report) => {
+                let ledger = ledger.clone();
+                Outcome { rewrite: replay, body: body.clone(), ledger, report, originals: Vec::new() }
+            }
             Plan::Ready(outcome) => {
                 let Some(ledger) = ledger.then(&outcome.ledger, &view, transcript) else {
                     return self.compact(policy, wish, known, transcript);
@@ -76,16 +73,9 @@ pub trait Engine: Sync {
                 Outcome { rewrite, body, ledger, ..outcome }
             }
         };
-        // What came in is the original, whatever was looked at.
-        let report = &mut outcome.report;
-        report.changed = true;
-        report.tokens.before = Meter::of(&policy.model).parts(known, transcript).total();
-        report.messages.before = transcript.message_count();
-        report.bytes.before = transcript.body.len();
-        report.bytes.after = outcome.body.len();
-        report.ratio =
-            1.0 - report.tokens.after.number() as f64 / report.tokens.before.number().max(1) as f64;
-        Ok(Plan::Ready(outcome))
+        let before = Meter::of(&policy.model).parts(known, transcript).total();
+        let report = settled.report.about(before, transcript, &settled.body);
+        Ok(Plan::Ready(Outcome { report, ..settled }))
     }
 }
 

@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 
 use super::Outcome;
 use super::bounds::Bounds;
-use super::draft::{Draft, Length};
+use super::draft::{Draft, InPlace, Length};
 use super::fold;
-use super::settle::Settled;
+use super::settle::settle;
 use super::survey::{ResultAt, Survey};
 use super::work::{Work, prune};
-use crate::passes::BlockAt;
+use crate::transcript::BlockAt;
 use crate::{Refused, Tokens};
 
 /// Shares of the room between the floor and the size asked for.
@@ -58,7 +58,7 @@ fn unread<'t, 'b>(survey: &Survey<'t, 'b>) -> impl Iterator<Item = (ResultAt<'t,
         .flat_map(|unit| survey.results(unit))
         .filter(|result| result.exchange.call.is_some());
     results.map(|result| {
-        let tokens = survey.blocks[result.at.unit][result.at.block];
+        let tokens = survey.tokens(result.at);
         (result, tokens - least(tokens))
     })
 }
@@ -81,18 +81,14 @@ pub(super) enum Aim {
 }
 
 /// Compacts to at most the size aimed at, if the floor is not above it.
-pub(super) fn fit(
-    work: &mut Work<'_, '_, '_>,
-    settled: &Settled<'_>,
-    aim: Aim,
-) -> Result<Option<Outcome>, Refused> {
+pub(super) fn fit(work: &mut Work<'_, '_, '_>, aim: Aim) -> Result<Option<Outcome>, Refused> {
     let (Aim::Size(wanted) | Aim::Window(wanted)) = aim;
     let survey = work.survey;
     // Below the floor there is nothing to be had: what comes nearest is as useful as it can be.
     let is_below = wanted < floor(survey);
     let wanted = wanted.max(floor(survey));
-    let mut draft = Draft::new(survey, &work.wish.keep);
-    let shortened = shorten_unread(&mut draft, wanted);
+    let mut draft = Draft::new(survey);
+    shorten_unread(&mut draft, wanted);
     let short = draft.clone();
     let fixed = survey.with_only(&survey.must_stay()) + draft.total - survey.total;
     let room = wanted - fixed;
@@ -103,7 +99,7 @@ pub(super) fn fit(
     let most = if is_below { room } else { most };
     let answer = match aim {
         Aim::Size(_) => of_room(SHARES.answer),
-        Aim::Window(_) => of_room(SHARES.answer).min(Bounds::answer_by(work.policy)),
+        Aim::Window(_) => of_room(SHARES.answer).min(Bounds::answer_by(survey.policy)),
     };
     let small = |unit: Option<usize>, most: Tokens| {
         unit.map(|unit| survey.units[unit]).filter(|tokens| *tokens <= most)
@@ -113,7 +109,7 @@ pub(super) fn fit(
     let mut bounds = Bounds::by_tokens(survey, tail, of_room(SHARES.first));
     bounds.pin_answer(survey, answer);
     if matches!(aim, Aim::Window(_)) {
-        bounds.end_with(&Bounds::by_policy(work.policy, survey));
+        bounds.end_with(&Bounds::by_policy(survey));
     }
     prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
     let enough = draft.total.number() as f64 <= wanted.number() as f64 * PRUNED_IS_ENOUGH
@@ -133,11 +129,9 @@ pub(super) fn fit(
     if !gone.iter().any(|unit| bounds.is_new(*unit)) {
         gone.clear();
     }
-    let mut settled = settled.clone();
-    settled.notes.extend(shortened);
     if gone.is_empty() {
         restore_newest(&mut draft, wanted);
-        return if draft.changed.is_empty() { Ok(None) } else { settled.outcome(work.known, &draft) };
+        return if draft.changed.is_empty() { Ok(None) } else { settle(&draft, work.occasion, work.known) };
     }
     // A size that was asked for is kept to; in a window that is too small all the same, the rules stay.
     let rules = match aim {
@@ -167,9 +161,8 @@ pub(super) fn fit(
             folding = fold::within(work, &gone, budget);
         }
         for _ in 0..ATTEMPTS {
-            let mut settled = settled.clone();
-            settled.take(folding);
-            let Some(outcome) = settled.outcome(work.known, &draft)? else { break };
+            draft.in_place = InPlace::Checkpoint(folding);
+            let Some(outcome) = settle(&draft, work.occasion, work.known)? else { break };
             let after = outcome.report.tokens.after;
             if best.as_ref().is_none_or(|best| after < best.report.tokens.after) {
                 best = Some(outcome);
@@ -227,7 +220,7 @@ fn shorten(work: &mut Work<'_, '_, '_>, draft: &mut Draft<'_, '_, '_>, unit: usi
     for at in digested {
         draft.restore(at);
     }
-    let texts: Tokens = results.iter().map(|result| survey.blocks[unit][result.at.block]).sum();
+    let texts: Tokens = results.iter().map(|result| survey.tokens(result.at)).sum();
     let left = most.number().saturating_sub((draft.total - texts).number());
     // A digest keeps to its budget by an estimate.
     let each = left * 9 / 10 / results.len().max(1) as u64;
@@ -235,9 +228,8 @@ fn shorten(work: &mut Work<'_, '_, '_>, draft: &mut Draft<'_, '_, '_>, unit: usi
         return false;
     }
     for result in results {
-        let before = survey.blocks[unit][result.at.block];
-        if before.number() > each {
-            draft.shrink(result, Length::Budget(Tokens(each)), before);
+        if survey.tokens(result.at).number() > each {
+            draft.shrink(result, Length::Budget(Tokens(each)));
         }
     }
     draft.total <= most
@@ -256,14 +248,14 @@ fn restore_newest(draft: &mut Draft<'_, '_, '_>, wanted: Tokens) {
 }
 
 /// Shortens the largest results of the last step where they stand, if they alone keep the request from its size; says so.
-fn shorten_unread(draft: &mut Draft<'_, '_, '_>, wanted: Tokens) -> Option<String> {
+fn shorten_unread(draft: &mut Draft<'_, '_, '_>, wanted: Tokens) {
     let survey = draft.survey;
     let fixed = survey.with_only(&survey.must_stay()) + fold::SMALLEST;
     let results: Vec<ResultAt<'_, '_>> = unread(survey).map(|(result, _)| result).collect();
     if fixed <= wanted || results.is_empty() {
-        return None;
+        return;
     }
-    let tokens = |result: &ResultAt<'_, '_>| survey.blocks[result.at.unit][result.at.block];
+    let tokens = |result: &ResultAt<'_, '_>| survey.tokens(result.at);
     let all: Tokens = results.iter().map(tokens).sum();
     let room = wanted - (fixed - all);
     let allowed = (room.number() as f64 * SHARES.results) as u64;
@@ -272,14 +264,14 @@ fn shorten_unread(draft: &mut Draft<'_, '_, '_>, wanted: Tokens) -> Option<Strin
     for result in results {
         let before = tokens(&result);
         if before.number() > level {
-            draft.shrink(result, Length::Budget(Tokens(level).max(least(before))), before);
+            draft.shrink(result, Length::Budget(Tokens(level).max(least(before))));
             count += usize::from(draft.changed.contains_key(&result.at));
         }
     }
     let plural = if count == 1 { "result" } else { "results" };
-    (count > 0).then(|| {
+    draft.notes.extend((count > 0).then(|| {
         format!("{count} unread {plural} of the last step did not fit and stand shortened in their place")
-    })
+    }));
 }
 
 /// How high each may be, so that all together are no more than allowed.

@@ -2,25 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use super::draft::Folding;
 use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use super::work::Work;
 use crate::Tokens;
-use crate::checkpoint::{self, Checkpoint, Draft, Quoted, Section, Topic};
+use crate::checkpoint::{self, Brief, Checkpoint, Quoted, Section, Topic};
 use crate::ledger::Placed;
 use crate::redact::{Content, Redacted};
 use crate::texts::{Closing, Marker};
-use crate::transcript::{Block, Form, Unit, UnitKind};
+use crate::transcript::{Block, BlockAt, Form, Part, PartKind, UnitKind};
 use crate::wire::Role;
-
-/// A checkpoint, where it stands, and what is said of it.
-#[derive(Debug, Clone)]
-pub(super) struct Folding {
-    pub(super) placed: Placed,
-    pub(super) report: CheckpointReport,
-    /// How many things there were to say, and how many of them are said.
-    pub(super) said: (usize, usize),
-}
 
 /// The checkpoint of what goes within a budget, but never less than its marker.
 pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget: Tokens) -> Folding {
@@ -29,18 +21,18 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let evidence = work.evidence();
     let marker = Marker { closing: closing(survey, before), memory: evidence.memory.clone() };
     let previous = previous(survey, gone);
-    let quotes = work
+    let quotes = survey
         .wish
         .focus
         .as_deref()
         .and_then(Topic::on)
         .map_or_else(Vec::new, |topic| quotes(work, gone, &topic));
-    let keep = &work.wish.keep;
-    let handle = |unit: usize, block: usize| {
-        let block = survey.transcript.units.get(unit)?.blocks().nth(block)?;
+    let keep = &survey.wish.keep;
+    let handle = |at: BlockAt| {
+        let block = survey.transcript.block(at)?;
         keep.handle(&if block.text.is_some() { block.text() } else { block.raw().into() })
     };
-    let draft = Draft {
+    let brief = Brief {
         evidence: &evidence,
         folded: &|unit| gone.contains(&unit),
         previous: previous.as_ref(),
@@ -49,15 +41,15 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         budget: budget.max(survey.meter.counter.count(&Checkpoint::least(&marker))),
         counter: survey.meter.counter,
         answer: survey.answer(),
-        focus: work.wish.focus.as_deref(),
+        focus: survey.wish.focus.as_deref(),
         marker: &marker,
     };
-    let written = checkpoint::write(&draft, work.redactor);
+    let written = checkpoint::write(&brief, work.redactor);
     let filled = |section: &&Section| !written.checkpoint.is_empty(**section);
     let sections = Section::ALL.iter().filter(filled).count();
     let report = CheckpointReport { by: WrittenBy::Code, tokens: written.tokens, sections };
-    let said = (written.found, written.kept);
-    Folding { placed: Placed { before, text: written.text }, report, said }
+    let placed = Placed { before, text: written.text };
+    Folding { placed, report, found: written.found, kept: written.kept }
 }
 
 /// Before which unit the checkpoint stands: behind all that it replaces; but first of all where a reply would be, for a request
@@ -121,17 +113,18 @@ pub(super) fn needed(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Tok
 fn quotes(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, topic: &Topic) -> Vec<Quoted> {
     /// A line longer than this is data.
     const LONGEST: usize = 400;
-    let units = &work.survey.transcript.units;
+    let transcript = work.survey.transcript;
     let mut quotes = Vec::new();
-    for unit in gone
-        .iter()
-        .filter_map(|unit| units.get(*unit))
-        .filter(|unit| !matches!(unit.kind, UnitKind::Checkpoint(_)))
-    {
-        for (at, block) in unit.blocks().enumerate() {
+    for unit in gone {
+        let kind = &transcript.units[*unit].kind;
+        if matches!(kind, UnitKind::Checkpoint(_)) {
+            continue;
+        }
+        for part in transcript.parts_of(*unit) {
+            let block = part.block;
             let Some(text) = block.text.filter(|text| text.form != Form::Damaged) else { continue };
             let raw = &block.body[text.at.range()];
-            let name = source(unit, at);
+            let name = source(kind, part);
             if !topic.is_in(raw) && !topic.is_in(&name) {
                 continue;
             }
@@ -150,26 +143,15 @@ fn quotes(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, topic: &Topic) ->
 }
 
 /// How a block of a unit is named to a reader.
-fn source(unit: &Unit<'_>, at: usize) -> String {
-    match &unit.kind {
-        UnitKind::Prompt { .. } => "the user".to_owned(),
-        UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => "an earlier summary".to_owned(),
-        UnitKind::Step { reply, .. } if at < reply.len() => "the assistant".to_owned(),
-        UnitKind::Step { reply, exchanges } => {
-            let calls = exchanges.iter().filter(|exchange| exchange.call.is_some()).count();
-            let mut results = reply.len() + calls;
-            if at < results {
-                let call = exchanges.iter().filter(|exchange| exchange.call.is_some()).nth(at - reply.len());
-                return call.map_or_else(String::new, |exchange| format!("call of {}", exchange.tool));
-            }
-            for exchange in exchanges {
-                results += exchange.results.len();
-                if at < results {
-                    let asked = exchange.call.as_ref().map(Block::text).unwrap_or_default();
-                    return format!("{} {asked}", exchange.tool);
-                }
-            }
-            String::new()
+fn source(unit: &UnitKind<'_>, part: Part<'_, '_>) -> String {
+    match (part.kind, unit) {
+        (PartKind::Call(exchange), _) => format!("call of {}", exchange.tool),
+        (PartKind::Result { exchange, .. }, _) => {
+            let asked = exchange.call.as_ref().map(Block::text).unwrap_or_default();
+            format!("{} {asked}", exchange.tool)
         }
+        (PartKind::Said, UnitKind::Prompt { .. }) => "the user".to_owned(),
+        (PartKind::Said, UnitKind::Step { .. }) => "the assistant".to_owned(),
+        (PartKind::Said, UnitKind::Checkpoint(_) | UnitKind::Opaque(_)) => "an earlier summary".to_owned(),
     }
 }

@@ -9,33 +9,24 @@ use super::draft::{Draft, Length};
 use super::report::{Rung, Step};
 use super::survey::Survey;
 use crate::Tokens;
-use crate::known::Known;
-use crate::policy::Policy;
 
 /// Climbs as far as needed. `protected` units stay, until a new session has to begin.
-pub(super) fn climb(
-    policy: &Policy,
-    draft: &mut Draft<'_, '_, '_>,
-    known: &mut Known,
-    target: Tokens,
-    protected: &dyn Fn(usize) -> bool,
-) -> Vec<Rung> {
-    let mut rungs = Vec::new();
+pub(super) fn climb(draft: &mut Draft<'_, '_, '_>, target: Tokens, protected: &dyn Fn(usize) -> bool) {
+    let policy = draft.survey.policy;
     let drop_oldest = policy.drop_oldest;
-    let mut rung =
-        |step: Step, draft: &mut Draft<'_, '_, '_>, act: &mut dyn FnMut(&mut Draft<'_, '_, '_>)| {
-            let before = draft.total;
-            act(draft);
-            if draft.total < before {
-                rungs.push(Rung { step, tokens: [before, draft.total] });
-            }
-        };
+    let rung = |step: Step, draft: &mut Draft<'_, '_, '_>, act: &dyn Fn(&mut Draft<'_, '_, '_>)| {
+        let before = draft.total;
+        act(draft);
+        if draft.total < before {
+            draft.ladder.push(Rung { step, tokens: [before, draft.total] });
+        }
+    };
     let units = 0..draft.survey.units.len();
     if draft.total > target.min(policy.digest_all) {
-        rung(Step::DigestAll, draft, &mut |draft| digest_every(draft, known, units.clone(), protected));
+        rung(Step::DigestAll, draft, &|draft| digest_every(draft, units.clone(), protected));
     }
     if draft.total > drop_oldest {
-        rung(Step::DropOldest, draft, &mut |draft| {
+        rung(Step::DropOldest, draft, &|draft| {
             for unit in units.clone().filter(|unit| !protected(*unit)) {
                 if draft.total <= target.min(drop_oldest) {
                     break;
@@ -47,7 +38,7 @@ pub(super) fn climb(
     // A new session that would not fit either is no help.
     if draft.total > drop_oldest && floor(draft.survey) <= drop_oldest {
         let pinned = draft.survey.pinned();
-        rung(Step::Restart, draft, &mut |draft| {
+        rung(Step::Restart, draft, &|draft| {
             for unit in units.clone() {
                 if draft.total > target.min(drop_oldest) && !pinned.contains(&unit) {
                     draft.take_out(unit);
@@ -55,19 +46,12 @@ pub(super) fn climb(
             }
         });
     }
-    rungs
 }
 
-fn digest_every(
-    draft: &mut Draft<'_, '_, '_>,
-    known: &mut Known,
-    units: Range<usize>,
-    protected: &dyn Fn(usize) -> bool,
-) {
+fn digest_every(draft: &mut Draft<'_, '_, '_>, units: Range<usize>, protected: &dyn Fn(usize) -> bool) {
     for unit in units.filter(|unit| !protected(*unit)) {
         for result in draft.survey.results(unit) {
-            let before = draft.survey.meter.block(known, result.block);
-            draft.shrink(result, Length::Line, before);
+            draft.shrink(result, Length::Line);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::Tokens;
 use crate::evidence::Evidence;
 use crate::known::{ContentKey, Known, Passing, Remembered};
 use crate::meter::{MESSAGE_FRAMING, Meter};
-use crate::transcript::{Block, ElementId, Exchange, Transcript, Unit, UnitKind};
+use crate::transcript::{Block, ElementId, Transcript, Unit};
 
 /// Messages at the end that may still change: clients move their cache marks from turn to turn.
 const UNSETTLED: usize = 8;
@@ -50,7 +50,7 @@ pub(super) fn look(meter: Meter, known: &mut Known, transcript: &Transcript<'_>)
     new.iter().zip(counts).for_each(|(block, count)| add(block, count));
     let units = &transcript.units;
     let old = units.len() - units.iter().rev().take_while(|unit| unit.blocks().any(is_new)).count();
-    for exchange in units[old..].iter().flat_map(exchanges) {
+    for exchange in units[old..].iter().flat_map(Unit::exchanges) {
         if let Some(call) = exchange.call.as_ref().filter(|call| is_new(call)) {
             add(call, meter.name(known, exchange));
         }
@@ -58,16 +58,8 @@ pub(super) fn look(meter: Meter, known: &mut Known, transcript: &Transcript<'_>)
     if let Some(key) = hash.up_to(end).filter(|_| end > seen) {
         known.leave(session, FORM, Seen { end, key, meter, tokens });
     }
-    Evidence::look(known, &units[old..]);
+    Evidence::look(known, transcript, old);
     tokens + rest + Tokens(MESSAGE_FRAMING.number() * transcript.message_count() as u64)
-}
-
-/// The calls of a unit with what came back.
-fn exchanges<'u, 'b>(unit: &'u Unit<'b>) -> &'u [Exchange<'b>] {
-    match &unit.kind {
-        UnitKind::Step { exchanges, .. } => exchanges,
-        _ => &[],
-    }
 }
 
 /// By what a session is found again: its first words.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::Keep;
 use crate::config::EngineName;
+use crate::transcript::Transcript;
 use crate::{Dialect, Tokens};
 
 /// The account of one compaction, or of why there was none.
@@ -55,6 +56,21 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
+impl Report {
+    /// The same about what came in, where what was looked at had been made from it by replaying older decisions.
+    pub(super) fn about(self, tokens: Tokens, original: &Transcript<'_>, body: &str) -> Self {
+        let tokens = TokensReport { before: tokens, ..self.tokens };
+        Self {
+            changed: true,
+            ratio: tokens.saved(),
+            tokens,
+            messages: Pair { before: original.message_count(), ..self.messages },
+            bytes: Pair { before: original.body.len(), after: body.len() },
+            ..self
+        }
+    }
+}
+
 /// Before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Pair<T> {
@@ -78,6 +94,13 @@ pub struct TokensReport {
     pub floor: Tokens,
     /// How they were counted.
     pub counted_by: String,
+}
+
+impl TokensReport {
+    /// The share that was saved.
+    pub(super) fn saved(&self) -> f64 {
+        1.0 - self.after.number() as f64 / self.before.number().max(1) as f64
+    }
 }
 
 /// Units by what became of them.

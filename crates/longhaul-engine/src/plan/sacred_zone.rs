@@ -9,21 +9,19 @@
 
 use std::collections::HashSet;
 
-use super::draft::{Draft, Length};
+use super::draft::{Draft, InPlace, Length};
 use super::engine::{Due, Engine, Load};
-use super::report::{Restart, Rung, Step, ZoneReport};
-use super::settle::{Settled, unchanged};
+use super::report::{Restart, ZoneReport};
+use super::settle::{Occasion, settle, unchanged};
 use super::survey::Survey;
 use super::{Plan, Wish, ladder};
 use crate::config::EngineName;
 use crate::facts::{FactKind, Facts};
 use crate::known::Known;
 use crate::ledger::Placed;
-use crate::meter::Meter;
 use crate::policy::{Policy, SacredBudget};
-use crate::seat::gone_messages;
 use crate::texts::CHECKPOINT_OPENING;
-use crate::transcript::{Exchange, Speaker, Transcript, UnitKind};
+use crate::transcript::{Speaker, Transcript, UnitKind};
 use crate::{Refused, Tokens};
 
 /// How many of the newest steps say what the session is like.
@@ -73,64 +71,50 @@ impl Engine for SacredZone {
         known: &mut Known,
         transcript: &Transcript<'_>,
     ) -> Result<Plan, Refused> {
-        let mut survey = Survey::new(Meter::of(&policy.model), known, transcript);
+        let mut survey = Survey::new(policy, wish, known, transcript);
         survey.about.extend(wish.focus.clone());
-        let mut draft = Draft::new(&survey, &wish.keep);
-        let target = wish.to_tokens.unwrap_or(policy.sacred.target);
-        let mut settled = Settled {
-            target,
-            floor: ladder::floor(&survey),
-            ..Settled::before(self.name(), policy, wish, transcript)
+        let (survey, target) = (&survey, wish.to_tokens.unwrap_or(policy.sacred.target));
+        let occasion = |reason: String, zone: Option<ZoneReport>| {
+            let (engine, floor) = (self.name(), ladder::floor(survey));
+            Occasion { engine, reason, target, floor, zone }
         };
-        let leave = |draft: &Draft<'_, '_, '_>, settled: Settled<'_>, reason: String| {
-            Ok(Plan::Leave(unchanged(draft, &Settled { reason, ..settled })))
+        let leave = |occasion: Occasion| Ok(Plan::Leave(unchanged(survey, &occasion)));
+        let reason = match self.due(policy, wish, &survey.load()) {
+            Due::Now(reason) => reason,
+            Due::NotYet(reason) => return leave(occasion(reason, None)),
         };
-        match self.due(policy, wish, &settled.load(&survey)) {
-            Due::Now(reason) => settled.reason = reason,
-            Due::NotYet(reason) => return leave(&draft, settled, reason),
-        }
-        let zone = zone(policy, &survey);
-        settled.zone = Some(zone);
+        let zone = zone(survey);
+        let occasion = |reason: String| occasion(reason, Some(zone));
         let forced_below = wish.force && survey.total <= target;
         let shrink_to = if forced_below { Tokens::ZERO } else { target };
-        shrink(policy, &mut draft, known, shrink_to, &zone);
-        let protected = protected(&survey, zone.recent);
-        settled.ladder = ladder::climb(policy, &mut draft, known, target, &protected);
-        if draft.changed.is_empty() && draft.gone.is_empty() {
-            let floor = settled.floor;
-            let reason = format!(
-                "nothing to shrink: no output outside the protected zone is large enough (the floor is {floor} tokens)"
-            );
-            return leave(&draft, settled, reason);
+        let protected = protected(survey, zone.recent);
+        let mut draft = Draft::new(survey);
+        shrink(&mut draft, shrink_to, &protected);
+        ladder::climb(&mut draft, target, &protected);
+        if draft.is_empty() {
+            return leave(occasion(format!(
+                "nothing to shrink: no output outside the protected zone is large enough (the floor is {} tokens)",
+                ladder::floor(survey)
+            )));
         }
-        mark_what_is_gone(&mut settled, &draft);
-        let left = Settled {
-            ladder: Vec::new(),
-            reason: String::new(),
-            placed: None,
-            restart: None,
-            ..settled.clone()
-        };
-        if let Some(outcome) = settled.outcome(known, &draft)? {
+        mark_what_is_gone(&mut draft);
+        if let Some(outcome) = settle(&draft, &occasion(reason), known)? {
             return Ok(Plan::Ready(outcome));
         }
         let reason = "what could be removed is smaller than what would stand in its place";
-        leave(&draft, left, reason.to_owned())
+        leave(occasion(reason.to_owned()))
     }
 }
 
 /// Says where units went without a summary, and how many messages with them.
-fn mark_what_is_gone(settled: &mut Settled<'_>, draft: &Draft<'_, '_, '_>) {
+fn mark_what_is_gone(draft: &mut Draft<'_, '_, '_>) {
     let Some(first) = draft.gone.first() else { return };
-    let messages = gone_messages(draft.survey.transcript, &draft.gone).iter().filter(|gone| **gone).count();
-    let restarted = settled.ladder.iter().any(|rung: &Rung| rung.step == Step::Restart);
-    let parent = settled.wish.session.clone();
-    settled.restart = restarted.then_some(Restart { parent, archived_messages: messages });
-    settled.placed = Some(Placed { before: *first, text: marker(messages, settled.restart.as_ref()) });
+    let text = marker(draft.gone_messages(), draft.restart().as_ref());
+    draft.in_place = InPlace::Count(Placed { before: *first, text });
 }
 
 /// What stands in the place of messages that went without a summary.
-pub(super) fn marker(messages: usize, restart: Option<&Restart>) -> String {
+fn marker(messages: usize, restart: Option<&Restart>) -> String {
     let from = match restart.map(|restart| restart.parent.as_deref()) {
         Some(Some(session)) => format!(" of session {session}, which is archived,"),
         Some(None) => " of the session before, which is archived,".to_owned(),
@@ -144,19 +128,13 @@ pub(super) fn marker(messages: usize, restart: Option<&Restart>) -> String {
 }
 
 /// Shrinks results in the draft until the target is reached or none is left.
-pub(super) fn shrink(
-    policy: &Policy,
-    draft: &mut Draft<'_, '_, '_>,
-    known: &mut Known,
-    target: Tokens,
-    zone: &ZoneReport,
-) {
-    let budget = &policy.sacred;
-    let protected = protected(draft.survey, zone.recent);
-    let units = (0..draft.survey.units.len()).filter(|unit| !protected(*unit));
-    let results = units.flat_map(|unit| draft.survey.results(unit));
+fn shrink(draft: &mut Draft<'_, '_, '_>, target: Tokens, protected: &dyn Fn(usize) -> bool) {
+    let survey = draft.survey;
+    let budget = &survey.policy.sacred;
+    let units = (0..survey.units.len()).filter(|unit| !protected(*unit));
+    let results = units.flat_map(|unit| survey.results(unit));
     let mut candidates: Vec<_> = results
-        .map(|result| (draft.survey.meter.block(known, result.block), result))
+        .map(|result| (survey.tokens(result.at), result))
         .filter(|(tokens, _)| *tokens > budget.min)
         .collect();
     candidates.sort_by_key(|(tokens, result)| (std::cmp::Reverse(*tokens), result.at));
@@ -164,7 +142,7 @@ pub(super) fn shrink(
         if draft.total <= target {
             break;
         }
-        draft.shrink(result, Length::Budget(digest_budget(budget, tokens)), tokens);
+        draft.shrink(result, Length::Budget(digest_budget(budget, tokens)));
     }
 }
 
@@ -173,14 +151,14 @@ fn digest_budget(budget: &SacredBudget, tokens: Tokens) -> Tokens {
 }
 
 /// Which units are never touched: the first exchange, what was said last and the newest tokens.
-pub(super) fn protected(survey: &Survey<'_, '_>, recent: Tokens) -> impl Fn(usize) -> bool + use<> {
+fn protected(survey: &Survey<'_, '_>, recent: Tokens) -> impl Fn(usize) -> bool + use<> {
     let (first, newest, pinned) = (survey.first_exchange(), survey.newest(recent), survey.pinned());
     move |unit: usize| first.contains(&unit) || newest.contains(&unit) || pinned.contains(&unit)
 }
 
 /// Sizes the recent zone by what the session is like.
-pub(super) fn zone(policy: &Policy, survey: &Survey<'_, '_>) -> ZoneReport {
-    let SacredBudget { recent, recent_least, recent_most, .. } = policy.sacred;
+fn zone(survey: &Survey<'_, '_>) -> ZoneReport {
+    let SacredBudget { recent, recent_least, recent_most, .. } = survey.policy.sacred;
     let units = &survey.transcript.units;
     let steps: Vec<usize> =
         (0..units.len()).filter(|at| matches!(units[*at].kind, UnitKind::Step { .. })).collect();
@@ -194,13 +172,6 @@ pub(super) fn zone(policy: &Policy, survey: &Survey<'_, '_>) -> ZoneReport {
     ZoneReport { recent, refers_back, calls_a_turn, open_error }
 }
 
-fn exchanges<'s>(survey: &'s Survey<'_, '_>, unit: usize) -> &'s [Exchange<'s>] {
-    match &survey.transcript.units[unit].kind {
-        UnitKind::Step { exchanges, .. } => exchanges,
-        _ => &[],
-    }
-}
-
 /// The share of recent calls that name a value which only results before the last three steps showed.
 fn refers_back(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
     let shown: Vec<HashSet<String>> = newest.iter().map(|at| values_shown(survey, *at)).collect();
@@ -208,7 +179,7 @@ fn refers_back(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
     let (mut calls, mut back) = (0usize, 0usize);
     for (position, unit) in newest.iter().enumerate().skip(4) {
         let (far, near) = (&shown[..position - 3], &shown[position - 3..position]);
-        for call in exchanges(survey, *unit).iter().filter_map(|e| e.call.as_ref()) {
+        for call in survey.transcript.units[*unit].exchanges().iter().filter_map(|e| e.call.as_ref()) {
             calls += 1;
             let arguments = call.opening(LOOKED_AT);
             back += usize::from(values(&arguments).any(|v| names(far, v) && !names(near, v)));
@@ -227,7 +198,7 @@ fn values(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn values_shown(survey: &Survey<'_, '_>, unit: usize) -> HashSet<String> {
-    let results = exchanges(survey, unit).iter().flat_map(|e| &e.results);
+    let results = survey.transcript.units[unit].exchanges().iter().flat_map(|e| &e.results);
     results
         .flat_map(|block| values(&block.opening(LOOKED_AT)).map(str::to_owned).collect::<Vec<_>>())
         .collect()
@@ -235,7 +206,7 @@ fn values_shown(survey: &Survey<'_, '_>, unit: usize) -> HashSet<String> {
 
 /// Calls for each thing that a person said, over the newest steps.
 fn calls_a_turn(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
-    let calls: usize = newest.iter().map(|at| exchanges(survey, *at).len()).sum();
+    let calls: usize = newest.iter().map(|at| survey.transcript.units[*at].exchanges().len()).sum();
     let from = newest.first().copied().unwrap_or(0);
     let prompts = survey.transcript.units[from..]
         .iter()
@@ -246,7 +217,7 @@ fn calls_a_turn(survey: &Survey<'_, '_>, newest: &[usize]) -> f64 {
 
 /// Whether a step's results failed; nothing where they do not say.
 fn failed(survey: &Survey<'_, '_>, unit: usize) -> Option<bool> {
-    let exchange = exchanges(survey, unit).last()?;
+    let exchange = survey.transcript.units[unit].exchanges().last()?;
     if exchange.failed.is_some() {
         return exchange.failed;
     }

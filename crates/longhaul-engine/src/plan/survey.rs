@@ -3,18 +3,23 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use super::Wish;
+use super::engine::Load;
 use crate::Tokens;
 use crate::known::Known;
 use crate::meter::Meter;
-use crate::passes::BlockAt;
+use crate::policy::Policy;
 use crate::seat::gone_messages;
 use crate::transcript::{
-    Block, BlockKind, ElementId, Exchange, Form, Place, Speaker, Status, Transcript, Unit, UnitKind,
+    Block, BlockAt, BlockKind, ElementId, Exchange, Part, PartKind, Place, Seal, Speaker, Status, Transcript,
+    Unit, UnitKind,
 };
 use crate::wire::{self, Role};
 
-/// A transcript with the tokens of each unit.
+/// A transcript with the tokens of each unit, and what is asked of it.
 pub(super) struct Survey<'t, 'b> {
+    pub(super) policy: &'t Policy,
+    pub(super) wish: &'t Wish,
     pub(super) transcript: &'t Transcript<'b>,
     pub(super) meter: Meter,
     /// The whole request.
@@ -24,7 +29,7 @@ pub(super) struct Survey<'t, 'b> {
     /// What belongs to none.
     outside: Tokens,
     /// Each block, by unit.
-    pub(super) blocks: Vec<Vec<Tokens>>,
+    blocks: Vec<Vec<Tokens>>,
     /// How the newest prompt begins: what the task is about.
     pub(super) about: Vec<String>,
 }
@@ -41,7 +46,13 @@ pub(super) struct ResultAt<'t, 'b> {
 }
 
 impl<'t, 'b> Survey<'t, 'b> {
-    pub(super) fn new(meter: Meter, known: &mut Known, transcript: &'t Transcript<'b>) -> Self {
+    pub(super) fn new(
+        policy: &'t Policy,
+        wish: &'t Wish,
+        known: &mut Known,
+        transcript: &'t Transcript<'b>,
+    ) -> Self {
+        let meter = Meter::of(&policy.model);
         let counts = meter.blocks(known, transcript.blocks());
         let besides = meter.besides(known, &transcript.units, transcript.message_count());
         let total = counts.iter().copied().sum::<Tokens>() + besides;
@@ -53,7 +64,8 @@ impl<'t, 'b> Survey<'t, 'b> {
             units.map(|(unit, blocks)| blocks.iter().copied().sum::<Tokens>() + meter.around(known, unit));
         let units = units.collect();
         let outside = meter.outside(known, transcript);
-        let mut survey = Self { transcript, meter, total, units, outside, blocks, about: Vec::new() };
+        let about = Vec::new();
+        let mut survey = Self { policy, wish, transcript, meter, total, units, outside, blocks, about };
         survey.about = survey.newest_prompt().map_or_else(Vec::new, |at| {
             let words = transcript.units[at].blocks().filter(|block| block.kind == BlockKind::Text);
             words.map(|block| block.opening(FOCUS_BYTES).into_owned()).collect()
@@ -61,22 +73,35 @@ impl<'t, 'b> Survey<'t, 'b> {
         survey
     }
 
+    /// What a block costs.
+    pub(super) fn tokens(&self, at: BlockAt) -> Tokens {
+        self.blocks[at.unit][at.block]
+    }
+
+    /// What says whether a compaction is due.
+    pub(super) fn load(&self) -> Load {
+        Load { tokens: self.total, bytes: self.transcript.body.len(), in_loop: self.in_loop() }
+    }
+
+    /// Whether the transcript ends in a tool loop with reasoning that is bound to it: nobody has spoken since it began, and the
+    /// reply to the last results is still to come.
+    pub(super) fn in_loop(&self) -> bool {
+        let in_loop = self.transcript.units.iter().rev().map_while(|unit| match &unit.kind {
+            UnitKind::Step { reply, exchanges } if !exchanges.is_empty() => Some(reply),
+            _ => None,
+        });
+        self.policy.model.facts.thinking_bound
+            && in_loop.flatten().any(|block| block.kind == BlockKind::Reasoning(Seal::Sealed))
+    }
+
     /// The results with words in a unit that may be replaced.
     pub(super) fn results(&self, unit: usize) -> Vec<ResultAt<'t, 'b>> {
-        let UnitKind::Step { reply, exchanges } = &self.transcript.units[unit].kind else {
-            return Vec::new();
-        };
-        let first = reply.len() + exchanges.iter().filter(|e| e.call.is_some()).count();
-        let blocks =
-            exchanges.iter().flat_map(|exchange| exchange.results.iter().map(move |b| (exchange, b)));
-        let placed = blocks.enumerate().map(|(index, (exchange, block))| {
-            let at = BlockAt { unit, block: first + index };
-            ResultAt { at, exchange, block }
+        let parts = self.transcript.parts_of(unit).filter(|part| part.block.is_editable_text());
+        let results = parts.filter_map(|part| match part.kind {
+            PartKind::Result { exchange, .. } => Some(ResultAt { at: part.at, exchange, block: part.block }),
+            PartKind::Said | PartKind::Call(_) => None,
         });
-        let editable = |block: &Block<'_>| {
-            block.kind == BlockKind::Text && block.text.is_some_and(|text| text.form == Form::String)
-        };
-        placed.filter(|result| editable(result.block)).collect()
+        results.collect()
     }
 
     /// The tokens that pruning could take off a unit at most: of results, arguments and pictures about as much stays as the
@@ -85,15 +110,13 @@ impl<'t, 'b> Survey<'t, 'b> {
         const LINE: Tokens = Tokens(12);
         const SHARE: u64 = 32;
         let off = |tokens: &Tokens| *tokens - LINE - Tokens(tokens.number() / SHARE);
-        let tokens = &self.blocks[unit];
-        match &self.transcript.units[unit].kind {
-            UnitKind::Step { reply, .. } => tokens[reply.len()..].iter().map(off).sum(),
-            UnitKind::Prompt { blocks, .. } => {
-                let pictures = blocks.iter().zip(tokens).filter(|(block, _)| block.kind != BlockKind::Text);
-                pictures.map(|(_, tokens)| off(tokens)).sum()
-            }
-            UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => Tokens::ZERO,
-        }
+        let is_prompt = matches!(self.transcript.units[unit].kind, UnitKind::Prompt { .. });
+        let could_shrink = |part: &Part<'_, '_>| match part.kind {
+            PartKind::Said => is_prompt && part.block.kind != BlockKind::Text,
+            PartKind::Call(_) | PartKind::Result { .. } => true,
+        };
+        let parts = self.transcript.parts_of(unit).zip(&self.blocks[unit]);
+        parts.filter(|(part, _)| could_shrink(part)).map(|(_, tokens)| off(tokens)).sum()
     }
 
     /// The message that holds a block of a unit.

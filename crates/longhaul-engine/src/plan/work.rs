@@ -2,21 +2,19 @@
 
 use std::rc::Rc;
 
-use super::Wish;
 use super::draft::Draft;
+use super::settle::Occasion;
 use super::survey::Survey;
 use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::passes::{self, ByteLimits, Scope};
-use crate::policy::Policy;
 use crate::redact::Redactor;
 
 /// What a compaction works with.
 pub(super) struct Work<'w, 't, 'b> {
-    pub(super) policy: &'w Policy,
-    pub(super) wish: &'w Wish,
-    pub(super) known: &'w mut Known,
     pub(super) survey: &'w Survey<'t, 'b>,
+    pub(super) occasion: &'w Occasion,
+    pub(super) known: &'w mut Known,
     pub(super) redactor: &'w mut Redactor,
     /// What there is to say, once somebody asked: a compaction that folds nothing needs none of it.
     evidence: Option<Rc<Evidence>>,
@@ -24,12 +22,12 @@ pub(super) struct Work<'w, 't, 'b> {
 
 impl<'w, 't, 'b> Work<'w, 't, 'b> {
     pub(super) fn new(
-        (policy, wish): (&'w Policy, &'w Wish),
-        known: &'w mut Known,
         survey: &'w Survey<'t, 'b>,
+        occasion: &'w Occasion,
+        known: &'w mut Known,
         redactor: &'w mut Redactor,
     ) -> Self {
-        Self { policy, wish, known, survey, redactor, evidence: None }
+        Self { survey, occasion, known, redactor, evidence: None }
     }
 
     /// The evidence of all units, read when it is first asked for.
@@ -46,9 +44,9 @@ pub(super) fn prune(
     may_change: &dyn Fn(usize) -> bool,
 ) {
     let survey = work.survey;
-    let keep = &work.wish.keep;
+    let keep = &survey.wish.keep;
     let scope = Scope {
-        policy: work.policy,
+        policy: survey.policy,
         transcript: survey.transcript,
         actions: &Evidence::actions(work.known, survey.transcript),
         may_change,
@@ -57,11 +55,7 @@ pub(super) fn prune(
     let mut changes = passes::run_all(&scope);
     changes.extend(passes::byte_budget(&scope, ByteLimits::default()));
     for change in changes {
-        let Some(block) = survey.transcript.units[change.at.unit].blocks().nth(change.at.block) else {
-            continue;
-        };
-        let before = survey.meter.block(work.known, block);
         let why = change.why();
-        draft.change(change.at, change.to, why, before);
+        draft.change(change.at, change.to, why);
     }
 }

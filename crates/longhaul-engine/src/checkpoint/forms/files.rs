@@ -73,7 +73,7 @@ impl Writer<'_, '_> {
     /// What came with a change: what was changed stays changed, though that fails.
     fn then(&mut self, file: &File, did: &Did) -> Redacted {
         let first = |did: &Did| did.verdict.lines.first().cloned().unwrap_or_default();
-        let tests = file.tested.and_then(|deed| self.draft.evidence.deeds.get(deed)?.did());
+        let tests = file.tested.and_then(|deed| self.brief.evidence.deeds.get(deed)?.did());
         if let Some(tests) = tests {
             let is_last = file.tested == Some(file.deed);
             let words = if is_last { "; tests then: " } else { "; tests after an earlier edit: " };

@@ -6,7 +6,7 @@ mod words;
 
 use std::collections::HashSet;
 
-use super::draft::Draft;
+use super::brief::Brief;
 use super::fill::{Form, Offer};
 use super::later::Later;
 use super::names::{Names, path_of, short};
@@ -87,7 +87,7 @@ impl Candidate {
 
 /// Writes candidates in their forms, each redacted before it is cut.
 pub(super) struct Writer<'w, 'd> {
-    draft: &'w Draft<'d>,
+    brief: &'w Brief<'d>,
     redactor: &'w mut Redactor,
     later: Later,
     /// The files that could be listed.
@@ -98,10 +98,10 @@ pub(super) struct Writer<'w, 'd> {
 }
 
 impl<'w, 'd> Writer<'w, 'd> {
-    pub(super) fn new(draft: &'w Draft<'d>, redactor: &'w mut Redactor, sketches: &[Sketch<'_>]) -> Self {
-        let (later, named) = (Later::of(draft), Named::in_all(&draft.evidence.deeds));
+    pub(super) fn new(brief: &'w Brief<'d>, redactor: &'w mut Redactor, sketches: &[Sketch<'_>]) -> Self {
+        let (later, named) = (Later::of(brief), Named::in_all(&brief.evidence.deeds));
         let mut writer =
-            Self { draft, redactor, later, named, names: Names::default(), fields: HashSet::new() };
+            Self { brief, redactor, later, named, names: Names::default(), fields: HashSet::new() };
         let listed: Vec<String> = sketches.iter().filter_map(|sketch| writer.lists(&sketch.what)).collect();
         writer.names = Names::of(listed.into_iter());
         writer
@@ -117,7 +117,7 @@ impl<'w, 'd> Writer<'w, 'd> {
     }
 
     fn handle(&self, read: &Read) -> Option<String> {
-        (self.draft.handle)(read.unit, read.block)
+        (self.brief.handle)(read.at)
     }
 
     /// The path that a candidate would list under Relevant Files.
@@ -198,7 +198,7 @@ impl<'w, 'd> Writer<'w, 'd> {
             if text.trim().is_empty() || forms.last().is_some_and(|(last, _)| *last == piece) {
                 continue;
             }
-            let tokens = self.draft.counter.factor.times(estimate(&text)).number() + MARK;
+            let tokens = self.brief.counter.factor.times(estimate(&text)).number() + MARK;
             let least = forms.last().map_or(0, |(_, form)| form.tokens);
             forms.push((piece, Form { tokens: tokens.max(least), rate: sketch.rate * longer }));
         }

@@ -25,7 +25,7 @@ impl Writer<'_, '_> {
             return vec![Piece::Item(title.and_own(" […] (submitted)").and_handle(handle.as_deref()))];
         }
         let whole = self.redact(read.words());
-        let words = self.later.new_in(&whole, read.unit);
+        let words = self.later.new_in(&whole, read.at.unit);
         let excerpts = Excerpts::of(&words, weigh_said);
         let form = |most: usize| {
             let short = excerpts.within(most).without_blank_runs();

@@ -15,21 +15,21 @@ const SHORT_ANSWER: usize = 60;
 
 impl<'d> Sketches<'_, 'd> {
     pub(super) fn deeds(&mut self) {
-        let deeds = &self.draft.evidence.deeds;
+        let deeds = &self.brief.evidence.deeds;
         let mut seen = Seen::default();
         let handed_in = self.handed_in();
         for read in deeds.iter().rev() {
             let Some(did) = read.did() else { continue };
             let runs = seen.runs(did);
             seen.edited.extend(did.changed().iter().map(|change| change.path.as_str()));
-            if !(self.draft.folded)(read.unit) {
+            if !(self.brief.folded)(read.at.unit) {
                 continue;
             }
-            let first = (read.unit, read.block * PLACES);
+            let first = (read.at.unit, read.at.block * PLACES);
             match () {
                 () if did.question.is_some() => self.add(What::Question(read), first, WORTH.question),
                 () if did.finishes => self.add(What::Answer(read, None), first, WORTH.answer),
-                () if read.unit < handed_in => {}
+                () if read.at.unit < handed_in => {}
                 () if did.is_refused => {
                     if let Some(rate) = seen.refused(did) {
                         self.add(What::Refused(read), first, rate);
@@ -44,7 +44,7 @@ impl<'d> Sketches<'_, 'd> {
     fn ran(&mut self, read: &'d Read, did: &'d Did, runs: Runs<'d>, seen: &mut Seen<'d>) {
         let action = &did.action;
         let wrote = !did.changed().is_empty();
-        let last = (read.unit, read.block * PLACES + PLACES - 1);
+        let last = (read.at.unit, read.at.block * PLACES + PLACES - 1);
         match action.verb {
             _ if did.is_edit && wrote => {}
             _ if action.looks || did.asked.is_empty() && did.verdict.lines.is_empty() => {}
@@ -81,11 +81,11 @@ impl<'d> Sketches<'_, 'd> {
 
     /// The newest test run of all, if it is not in sight.
     pub(super) fn tests(&mut self) {
-        let deeds = &self.draft.evidence.deeds;
+        let deeds = &self.brief.evidence.deeds;
         let tested = deeds.iter().rposition(|read| read.did().is_some_and(|did| did.action.tests.is_some()));
-        if let Some(at) = tested.filter(|at| (self.draft.folded)(deeds[*at].unit)) {
+        if let Some(at) = tested.filter(|at| (self.brief.folded)(deeds[*at].at.unit)) {
             let since = deeds[at + 1..].iter().filter_map(Read::did).any(|did| !did.changed().is_empty());
-            self.add(What::Tests(&deeds[at], since), (deeds[at].unit, 0), WORTH.tests);
+            self.add(What::Tests(&deeds[at], since), (deeds[at].at.unit, 0), WORTH.tests);
         }
     }
 }

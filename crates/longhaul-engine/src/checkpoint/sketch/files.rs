@@ -22,14 +22,14 @@ impl Sketches<'_, '_> {
     /// What was done to files: told once for each file and turn, before each commit and each run that tells something new. Gives
     /// what became of all.
     pub(super) fn changes(&mut self) -> Files {
-        let deeds = &self.draft.evidence.deeds;
+        let deeds = &self.brief.evidence.deeds;
         let fate = Fate::of(deeds);
-        let mut people = self.draft.evidence.said.iter().filter(|said| said.by_user).peekable();
+        let mut people = self.brief.evidence.said.iter().filter(|said| said.by_user).peekable();
         let (mut all, mut turn) = (Files::default(), Files::default());
         let mut outcomes: HashMap<&str, &Vec<String>> = HashMap::new();
         for (deed, read) in deeds.iter().enumerate() {
             let Some(did) = read.did() else { continue };
-            if !(self.draft.folded)(read.unit) {
+            if !(self.brief.folded)(read.at.unit) {
                 // What is in sight is not told, but what became of a file is what became of it in the end.
                 for (place, change) in did.changed().iter().enumerate() {
                     if all.knows(&change.path) {
@@ -39,7 +39,7 @@ impl Sketches<'_, '_> {
                 continue;
             }
             let mut is_new_turn = false;
-            while people.next_if(|said| said.unit < read.unit).is_some() {
+            while people.next_if(|said| said.at.unit < read.at.unit).is_some() {
                 is_new_turn = true;
             }
             // What was done before a run that ended otherwise than the one before it stands before it.
@@ -52,7 +52,7 @@ impl Sketches<'_, '_> {
             did.read().for_each(|path| all.read(deed, path));
             let together = did.changed().len() > SEVERAL;
             if together {
-                self.add(What::Changes(read), (read.unit, read.block * PLACES), WORTH.change);
+                self.add(What::Changes(read), (read.at.unit, read.at.block * PLACES), WORTH.change);
             }
             for (place, change) in did.changed().iter().enumerate() {
                 let known = all.knows(&change.path);
@@ -78,20 +78,20 @@ impl Sketches<'_, '_> {
 
     fn changed(&mut self, turn: Files, fate: &Fate<'_>) {
         for file in turn.into_list() {
-            let read = &self.draft.evidence.deeds[file.deed];
+            let read = &self.brief.evidence.deeds[file.deed];
             let Some(change) = read.did().and_then(|did| did.changes.get(file.place)) else { continue };
             let is_undone = file.created && file.deleted;
             let (size, rate) =
                 if is_undone { (Size::Scratch, WORTH.undone) } else { fate.worth(change, file.deed) };
-            let at = (read.unit, read.block * PLACES + file.place);
+            let at = (read.at.unit, read.at.block * PLACES + file.place);
             self.add(What::Change(read, file, size), at, rate);
         }
     }
 
     /// What became of each file: what was there before first, then what was made, then what is gone, then what was only read.
     pub(super) fn files(&mut self, files: Files) {
-        let deeds = &self.draft.evidence.deeds;
-        let before = self.draft.previous.map_or(&[][..], |before| before.list(Section::RelevantFiles));
+        let deeds = &self.brief.evidence.deeds;
+        let before = self.brief.previous.map_or(&[][..], |before| before.list(Section::RelevantFiles));
         let noted: HashMap<String, &Redacted> = before.iter().map(|note| (path_of(note), note)).collect();
         // Of what was only read, the newest is enough.
         let mut list = files.into_list();
@@ -110,7 +110,7 @@ impl Sketches<'_, '_> {
                 _ => (0, WORTH.file),
             };
             let before = noted.get(&file.path).copied();
-            let age = self.age(deeds[file.deed].unit);
+            let age = self.age(deeds[file.deed].at.unit);
             let at = (class, file.deed);
             self.list.push(Sketch { what: What::File(file, before), at, number: 0, rate: rate * age });
         }

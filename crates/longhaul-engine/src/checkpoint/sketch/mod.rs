@@ -5,7 +5,7 @@ mod deeds;
 mod files;
 mod words;
 
-use super::draft::Draft;
+use super::brief::Brief;
 use super::net::File;
 use super::{Completed, Quoted, Section};
 use crate::evidence::{Item, Read, TaskState};
@@ -162,8 +162,8 @@ const WORTH: Worth = Worth {
 /// Places of one block among the actions.
 const PLACES: usize = 64;
 
-pub(super) fn sketch<'d>(draft: &Draft<'d>) -> Vec<Sketch<'d>> {
-    let mut sketches = Sketches { draft, list: Vec::new(), units: units(draft) };
+pub(super) fn sketch<'d>(brief: &Brief<'d>) -> Vec<Sketch<'d>> {
+    let mut sketches = Sketches { brief, list: Vec::new(), units: units(brief) };
     sketches.said();
     sketches.told();
     let files = sketches.changes();
@@ -176,13 +176,13 @@ pub(super) fn sketch<'d>(draft: &Draft<'d>) -> Vec<Sketch<'d>> {
     sketches.list
 }
 
-fn units(draft: &Draft<'_>) -> usize {
-    let lists = [&draft.evidence.said, &draft.evidence.told, &draft.evidence.deeds];
-    lists.iter().filter_map(|list| list.last()).map(|last| last.unit + 1).max().unwrap_or(1)
+fn units(brief: &Brief<'_>) -> usize {
+    let lists = [&brief.evidence.said, &brief.evidence.told, &brief.evidence.deeds];
+    lists.iter().filter_map(|list| list.last()).map(|last| last.at.unit + 1).max().unwrap_or(1)
 }
 
 struct Sketches<'s, 'd> {
-    draft: &'s Draft<'d>,
+    brief: &'s Brief<'d>,
     list: Vec<Sketch<'d>>,
     units: usize,
 }
@@ -199,28 +199,29 @@ impl<'d> Sketches<'_, 'd> {
     }
 
     fn folded(&self, list: &'d [Read]) -> impl DoubleEndedIterator<Item = &'d Read> + use<'d> {
-        let folded = self.draft.folded;
-        list.iter().filter(move |read| folded(read.unit))
+        let folded = self.brief.folded;
+        list.iter().filter(move |read| folded(read.at.unit))
     }
 
     /// The agent's list of tasks as it stood last, if that is not in sight.
     fn tasks(&mut self) {
-        let evidence = self.draft.evidence;
+        let evidence = self.brief.evidence;
         let lists = evidence.told.iter().chain(&evidence.deeds).filter(|read| !read.tasks().is_empty());
-        let Some(newest) = lists.max_by_key(|read| read.unit).filter(|read| (self.draft.folded)(read.unit))
+        let Some(newest) =
+            lists.max_by_key(|read| read.at.unit).filter(|read| (self.brief.folded)(read.at.unit))
         else {
             return;
         };
         for (place, task) in newest.tasks().iter().enumerate() {
             let rate = if task.kind == TaskState::Done { WORTH.file } else { WORTH.task };
-            self.add(What::Task(task), (newest.unit, place), rate);
+            self.add(What::Task(task), (newest.at.unit, place), rate);
         }
     }
 
     /// What the checkpoint before said, as far as nothing newer takes its place: older than all else, and worth less each time.
     fn carried(&mut self) {
-        let Some(before) = self.draft.previous else { return };
-        let evidence = self.draft.evidence;
+        let Some(before) = self.brief.previous else { return };
+        let evidence = self.brief.evidence;
         let has_tasks = self.list.iter().any(|sketch| matches!(sketch.what, What::Task(_)))
             || evidence.told.iter().chain(&evidence.deeds).any(|read| !read.tasks().is_empty());
         let has_tests = evidence.deeds.iter().filter_map(Read::did).any(|did| did.action.tests.is_some());
@@ -250,8 +251,8 @@ impl<'d> Sketches<'_, 'd> {
     }
 
     fn quotes(&mut self) {
-        let before = self.draft.previous.map_or(&[][..], |before| before.quoted());
-        for (source, quoted) in before.iter().chain(self.draft.quotes).enumerate() {
+        let before = self.brief.previous.map_or(&[][..], |before| before.quoted());
+        for (source, quoted) in before.iter().chain(self.brief.quotes).enumerate() {
             for line in 0..quoted.lines.len() {
                 let what = What::Quote(quoted, line);
                 self.list.push(Sketch {

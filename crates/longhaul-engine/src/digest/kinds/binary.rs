@@ -1,7 +1,7 @@
 //! Images and other bytes that are no text: what they are and how many.
 
-use super::super::draft::Draft;
 use super::super::page::{Page, Sample};
+use super::super::proposal::Proposal;
 use crate::clip;
 use crate::lines::Line;
 
@@ -44,15 +44,15 @@ fn is_base64(start: &str) -> bool {
         && data.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let start = page.text.trim_start();
     let data =
         start.split_once(";base64,").filter(|_| start.starts_with("data:")).map_or(start, |(_, data)| data);
     let name = MAGIC.iter().find(|(_, magic)| data.starts_with(magic)).map_or("not text", |(name, _)| name);
-    draft.lead.push(name.to_owned());
-    draft.lead.push(format!("{} bytes", super::super::draft::number(page.source.len())));
+    proposal.lead.push(name.to_owned());
+    proposal.lead.push(format!("{} bytes", super::super::proposal::number(page.source.len())));
     let first = start.lines().next().unwrap_or_default();
     if first.chars().all(|c| !c.is_control()) {
-        draft.quote(Line { at: page.offset(first), text: clip::start(first, 40) }, 1.0);
+        proposal.quote(Line { at: page.offset(first), text: clip::start(first, 40) }, 1.0);
     }
 }

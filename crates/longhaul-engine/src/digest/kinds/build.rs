@@ -1,7 +1,7 @@
 //! Builds and linters: how many complaints of which sort in which file, one of each, and the verdict.
 
-use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
+use super::super::proposal::{Proposal, Worth, number};
 use super::super::words::WORDS;
 use super::Tally;
 use std::borrow::Cow;
@@ -76,13 +76,13 @@ pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     sample.share(placed) >= 0.15 || sample.share(opened) >= 0.3
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let (mut sorts, mut files) = (Tally::default(), Tally::default());
     for line in page.lines() {
         if let Some(complaint) = complaint(line.text) {
             // One of each sort tells more than many of one.
             if sorts.add(complaint.sort) {
-                draft.quote(line.trimmed(), 12.0);
+                proposal.quote(line.trimmed(), 12.0);
             }
             if !complaint.path.is_empty() {
                 files.add(complaint.path);
@@ -91,12 +91,12 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
     }
     for (label, tally, value) in [("by sort", sorts, 3.5), ("by file", files, 2.8)] {
         let counts = tally.most_first();
-        draft.note(
+        proposal.note(
             label,
             value,
             counts.iter().map(|(name, count)| Cow::Owned::<str>(format!("{name} {}", number(*count)))),
         );
     }
-    draft.facts(page, Worth { error: 8.0, ..Worth::RUN });
-    draft.edges(page, 5, 8, 3.0);
+    proposal.facts(page, Worth { error: 8.0, ..Worth::RUN });
+    proposal.edges(page, 5, 8, 3.0);
 }

@@ -1,7 +1,7 @@
 //! Diffs and patches: which files, how much in each, and the changed lines that matter.
 
-use super::super::draft::{Draft, Worth, counted, number};
 use super::super::page::{Page, Sample};
+use super::super::proposal::{Proposal, Worth, counted, number};
 use crate::lines::Line;
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ struct File<'a> {
     removed: usize,
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let mut files: Vec<File<'a>> = Vec::new();
     let mut hunk = Hunk::default();
     let mut changed = 0;
@@ -40,7 +40,8 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             file.added += usize::from(first == b'+');
             file.removed += usize::from(first == b'-');
             if matches!(first, b'+' | b'-') && changed < 400 && line.text.trim().len() > 4 {
-                draft.quote(Line { at: line.at, text: line.text }, 3.0 / (1.0 + f64::from(changed) * 0.04));
+                proposal
+                    .quote(Line { at: line.at, text: line.text }, 3.0 / (1.0 + f64::from(changed) * 0.04));
                 changed += 1;
             }
         } else if let Some(path) = path_of(line.text) {
@@ -57,22 +58,22 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
                 files.push(File::default());
             }
         } else {
-            commits.line(line, draft);
+            commits.line(line, proposal);
         }
     }
     let (added, removed) =
         files.iter().fold((0, 0), |(added, removed), file| (added + file.added, removed + file.removed));
-    draft.lead.push(format!("{}, +{} −{}", counted(files.len(), "file"), number(added), number(removed)));
+    proposal.lead.push(format!("{}, +{} −{}", counted(files.len(), "file"), number(added), number(removed)));
     if commits.seen > 0 {
-        draft.lead.push(counted(commits.seen, "commit"));
+        proposal.lead.push(counted(commits.seen, "commit"));
     }
     let of = files.len();
     let items = files.iter().take(400).enumerate().map(|(rank, file)| {
         let text = format!("{} +{} −{}", file.path, file.added, file.removed);
         (Cow::Owned(text), 8.0 / (1.0 + rank as f64 * 0.3))
     });
-    draft.note_of("files", items.collect(), of);
-    draft.facts(page, Worth::READ);
+    proposal.note_of("files", items.collect(), of);
+    proposal.facts(page, Worth::READ);
 }
 
 /// The path that a header line names; the old side of a pair is not taken, unless the file was deleted.
@@ -133,14 +134,14 @@ struct Commits {
 }
 
 impl Commits {
-    fn line<'a>(&mut self, line: Line<'a>, draft: &mut Draft<'a>) {
+    fn line<'a>(&mut self, line: Line<'a>, proposal: &mut Proposal<'a>) {
         if line.text.starts_with("commit ") {
             self.seen += 1;
             self.awaits_subject = true;
-            draft.quote(line, 3.0);
+            proposal.quote(line, 3.0);
         } else if self.awaits_subject && line.text.starts_with("    ") && !line.text.trim().is_empty() {
             self.awaits_subject = false;
-            draft.quote(line.trimmed(), 6.0);
+            proposal.quote(line.trimmed(), 6.0);
         }
     }
 }

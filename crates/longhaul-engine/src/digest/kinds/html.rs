@@ -1,7 +1,7 @@
 //! Web pages and accessibility trees: title, headings, what can be used, the text.
 
-use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
+use super::super::proposal::{Proposal, Worth, number};
 use super::Tally;
 use crate::clip;
 use crate::lines::Line;
@@ -77,31 +77,31 @@ pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
     opens || is_tree(sample) || (start.contains("<div") && sample.share(tagged) >= 0.6)
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     if is_tree(&page.sample()) {
-        tree(page, draft);
+        tree(page, proposal);
     } else {
-        markup(page, draft);
+        markup(page, proposal);
     }
-    draft.facts(page, Worth::READ);
+    proposal.facts(page, Worth::READ);
 }
 
-fn tree<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+fn tree<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let mut roles: Tally<'static> = Tally::default();
     let mut quoted = 0u32;
     for line in page.lines() {
         let Some((name, value)) = role(line.text) else { continue };
         roles.add(name);
         if quoted < 600 {
-            draft.quote(line.trimmed(), value / (1.0 + f64::from(quoted) * 0.02));
+            proposal.quote(line.trimmed(), value / (1.0 + f64::from(quoted) * 0.02));
             quoted += 1;
         }
     }
-    tell(draft, "roles", roles);
+    tell(proposal, "roles", roles);
 }
 
-fn tell(draft: &mut Draft<'_>, label: &str, tally: Tally<'static>) {
-    draft.note(
+fn tell(proposal: &mut Proposal<'_>, label: &str, tally: Tally<'static>) {
+    proposal.note(
         label,
         6.0,
         tally
@@ -129,7 +129,7 @@ const ELEMENTS: [(&str, f64); 14] = [
     ("label", 3.0),
 ];
 
-fn markup<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+fn markup<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let mut elements: Tally<'static> = Tally::default();
     let text = page.text;
     let (mut at, mut value, mut hidden, mut quoted) = (0, 1.5, None, 0u32);
@@ -138,7 +138,7 @@ fn markup<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         let piece = Line { at, text: &text[at..open] }.trimmed();
         if hidden.is_none() && piece.text.len() > 2 && quoted < 600 {
             let first = piece.text.lines().next().unwrap_or_default();
-            draft.quote(Line { at: piece.at, text: first }, value / (1.0 + f64::from(quoted) * 0.02));
+            proposal.quote(Line { at: piece.at, text: first }, value / (1.0 + f64::from(quoted) * 0.02));
             quoted += 1;
         }
         let close = memchr(b'>', &text.as_bytes()[open..]).map_or(text.len(), |close| open + close + 1);
@@ -164,5 +164,5 @@ fn markup<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         }
         at = close;
     }
-    tell(draft, "elements", elements);
+    tell(proposal, "elements", elements);
 }

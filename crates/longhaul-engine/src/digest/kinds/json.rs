@@ -1,7 +1,7 @@
 //! JSON: the shape, the counts, and the records that are not like the others.
 
-use super::super::draft::{Draft, Worth, counted, number};
 use super::super::page::{Page, Sample};
+use super::super::proposal::{Proposal, Worth, counted, number};
 use crate::clip;
 use crate::facts::FactKind;
 use crate::lines::{Breaks, Line};
@@ -23,30 +23,30 @@ pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
     (opens && document) || (one_a_line() && Document::read_lines(page.text).is_some())
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let Some(document) = Document::read(page.text).or_else(|| Document::read_lines(page.text)) else {
-        draft.edges(page, 20, 10, 3.0);
-        draft.facts(page, Worth::READ);
+        proposal.edges(page, 20, 10, 3.0);
+        proposal.facts(page, Worth::READ);
         return;
     };
     let root = &document.root;
-    draft.lead.push(match (root.kinds.map, root.items.is_some()) {
+    proposal.lead.push(match (root.kinds.map, root.items.is_some()) {
         (true, _) => format!("map of {}", counted(root.count, "key")),
         (false, true) => format!("list of {}", counted(root.count, "item")),
         (false, false) => format!("object of {}", counted(root.fields.len(), "key")),
     });
     if document.cut {
-        draft.lead.push("cut off before its end".to_owned());
+        proposal.lead.push("cut off before its end".to_owned());
     }
     if root.kinds.map {
-        draft.note("first keys", 3.0, root.values.iter().map(|(key, _)| Cow::Borrowed(*key)));
+        proposal.note("first keys", 3.0, root.values.iter().map(|(key, _)| Cow::Borrowed(*key)));
     }
-    records(page, "", &document, draft);
+    records(page, "", &document, proposal);
     if let Some((key, inner)) = main_list(page.text, root) {
-        records(page, key, &inner, draft);
+        records(page, key, &inner, proposal);
     }
-    draft.facts(page, Worth::READ);
-    draft.edges(page, 1, 0, 1.5);
+    proposal.facts(page, Worth::READ);
+    proposal.edges(page, 1, 0, 1.5);
 }
 
 /// The longest list of records in a field of the root: answers of services wrap what was asked for.
@@ -72,11 +72,11 @@ fn fields_or_rest<'a>(text: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
 }
 
 /// What the records of a list, or the object itself, are made of. `of` names the field that holds them.
-fn records<'a>(page: &Page<'a>, of: &str, document: &Document<'a>, draft: &mut Draft<'a>) {
+fn records<'a>(page: &Page<'a>, of: &str, document: &Document<'a>, proposal: &mut Proposal<'a>) {
     let record = document.root.items.as_deref().unwrap_or(&document.root);
     let label = |what: &str| if of.is_empty() { what.to_owned() } else { format!("{what} of {of}") };
-    draft.note(label("keys"), 12.0, record.fields.iter().map(|(key, _)| Cow::Borrowed(*key)));
-    draft.note(
+    proposal.note(label("keys"), 12.0, record.fields.iter().map(|(key, _)| Cow::Borrowed(*key)));
+    proposal.note(
         label("values"),
         5.0,
         record
@@ -84,7 +84,7 @@ fn records<'a>(page: &Page<'a>, of: &str, document: &Document<'a>, draft: &mut D
             .iter()
             .filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key} {}", told(node)?)))),
     );
-    draft.note(
+    proposal.note(
         label("inside"),
         5.0,
         record
@@ -92,7 +92,7 @@ fn records<'a>(page: &Page<'a>, of: &str, document: &Document<'a>, draft: &mut D
             .iter()
             .filter_map(|(key, node)| Some(Cow::Owned::<str>(format!("{key}: {}", inside(node)?)))),
     );
-    unusual(page, document, record, draft);
+    unusual(page, document, record, proposal);
 }
 
 /// The values of a field: counted where they repeat, by example where they do not.
@@ -136,7 +136,7 @@ fn inside(node: &Node<'_>) -> Option<String> {
 }
 
 /// Records in which a field does not have the value that it has in four of five others.
-fn unusual<'a>(page: &Page<'a>, document: &Document<'a>, record: &Node<'a>, draft: &mut Draft<'a>) {
+fn unusual<'a>(page: &Page<'a>, document: &Document<'a>, record: &Node<'a>, proposal: &mut Proposal<'a>) {
     let usual: Vec<(&str, &str)> =
         record.fields.iter().filter_map(|(key, node)| Some((*key, node.usual()?))).collect();
     if usual.is_empty() {
@@ -153,11 +153,11 @@ fn unusual<'a>(page: &Page<'a>, document: &Document<'a>, record: &Node<'a>, draf
         if text.contains('\n') {
             // A record over several lines: its first field, which tells which it is, and the odd one.
             if let Some((name, value)) = fields.first() {
-                draft.quote(pair(page, name, value), worth);
+                proposal.quote(pair(page, name, value), worth);
             }
-            draft.quote(pair(page, key, value), worth);
+            proposal.quote(pair(page, key, value), worth);
         } else {
-            draft.quote(Line { at: page.offset(text), text }, worth);
+            proposal.quote(Line { at: page.offset(text), text }, worth);
         }
         found += 1;
         if found as usize == MOST_UNUSUAL {

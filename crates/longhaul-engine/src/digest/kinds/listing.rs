@@ -1,7 +1,7 @@
 //! Directory listings: how many entries, where they are, of which sort.
 
-use super::super::draft::{Draft, Worth, counted, number};
 use super::super::page::{Page, Sample};
+use super::super::proposal::{Proposal, Worth, counted, number};
 use super::Tally;
 use std::borrow::Cow;
 
@@ -61,7 +61,7 @@ fn is_folder(line: &str, name: &str) -> bool {
         || line.trim_start().starts_with("[DIR]")
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let (mut entries, mut folders) = (0usize, 0usize);
     let (mut sorts, mut places) = (Tally::default(), Tally::default());
     let mut quoted = 0u32;
@@ -70,7 +70,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             continue;
         }
         if line.text.ends_with(':') && !line.text.contains(' ') {
-            draft.quote(line, 2.0);
+            proposal.quote(line, 2.0);
             continue;
         }
         let Some(name) = entry(line.text) else { continue };
@@ -89,17 +89,17 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             places.add(place);
         }
         if quoted < 60 {
-            draft.quote(line.trimmed(), 2.5 / (1.0 + f64::from(quoted) * 0.05));
+            proposal.quote(line.trimmed(), 2.5 / (1.0 + f64::from(quoted) * 0.05));
             quoted += 1;
         }
     }
-    draft.lead.push(if folders > 0 {
+    proposal.lead.push(if folders > 0 {
         format!("{}, {} of them folders", counted(entries, "entry"), number(folders))
     } else {
         counted(entries, "entry")
     });
     for (label, tally, value) in [("by folder", places, 6.0), ("by extension", sorts, 6.0)] {
-        draft.note(
+        proposal.note(
             label,
             value,
             tally
@@ -108,5 +108,5 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
                 .map(|(name, count)| Cow::Owned::<str>(format!("{name} {}", number(*count)))),
         );
     }
-    draft.facts(page, Worth::READ);
+    proposal.facts(page, Worth::READ);
 }

@@ -1,7 +1,7 @@
 //! Logs: how many lines of each level, from when to when, what is wrong, and what repeats.
 
-use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
+use super::super::proposal::{Proposal, Worth, number};
 use super::Tally;
 use crate::clip;
 use crate::facts::key_without_digits;
@@ -89,7 +89,7 @@ pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     timed >= 0.5 || (levelled >= 0.5 && calm) || (timed >= 0.25 && levelled >= 0.25)
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let mut levels: Tally<'static> = Tally::default();
     let mut messages = Messages::default();
     let (mut first, mut last) = (None, None);
@@ -106,9 +106,9 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         last = last.or_else(|| time(line.text));
     }
     if let (Some(first), Some(last)) = (first, last) {
-        draft.note("from, to", 7.0, [Cow::Borrowed(first), Cow::Borrowed(last)]);
+        proposal.note("from, to", 7.0, [Cow::Borrowed(first), Cow::Borrowed(last)]);
     }
-    draft.note(
+    proposal.note(
         "levels",
         12.0,
         levels
@@ -116,11 +116,11 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             .iter()
             .map(|(level, count)| Cow::Owned::<str>(format!("{} {level}", number(*count)))),
     );
-    draft.facts(page, Worth::RUN);
+    proposal.facts(page, Worth::RUN);
     for (rank, (line, times)) in messages.most_first().into_iter().take(12).enumerate() {
-        draft.quote_repeated(line.trimmed(), 3.0 / (1.0 + rank as f64 * 0.1), times);
+        proposal.quote_repeated(line.trimmed(), 3.0 / (1.0 + rank as f64 * 0.1), times);
     }
-    draft.edges(page, 3, 5, 3.0);
+    proposal.edges(page, 3, 5, 3.0);
 }
 
 /// Lines that are the same up to their digits, counted.

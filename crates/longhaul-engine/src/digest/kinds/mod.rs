@@ -1,4 +1,4 @@
-//! One file a kind: `shows` recognises it by its content, `draft` proposes what to keep.
+//! One file a kind: `shows` recognises it by its content, `propose` says what to keep.
 
 pub(super) mod binary;
 pub(super) mod build;

@@ -1,13 +1,13 @@
 //! What a program prints: its first and last lines, and whatever it complains about.
 
-use super::super::draft::{Draft, Worth};
 use super::super::page::{Page, Sample};
+use super::super::proposal::{Proposal, Worth};
 
 pub(in super::super) fn shows(_: &Page<'_>, _: &Sample<'_>) -> bool {
     true
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
-    draft.facts(page, Worth::RUN);
-    draft.edges(page, 20, 10, 3.0);
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
+    proposal.facts(page, Worth::RUN);
+    proposal.edges(page, 20, 10, 3.0);
 }

@@ -1,7 +1,7 @@
 //! Text for people: headings, the first line of each paragraph, points of lists.
 
-use super::super::draft::{Draft, Worth};
 use super::super::page::{Page, Sample, unnumbered};
+use super::super::proposal::{Proposal, Worth};
 
 fn is_heading(line: &str) -> bool {
     let hashes = line.bytes().take_while(|byte| *byte == b'#').count();
@@ -35,7 +35,7 @@ pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     }) >= 0.5
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let (mut after_blank, mut quoted) = (true, 0u32);
     for line in page.lines() {
         let text = unnumbered(line.text).trim();
@@ -51,10 +51,10 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         };
         after_blank = is_heading(text);
         if quoted < 600 {
-            draft.quote(line.trimmed(), value / (1.0 + f64::from(quoted) * 0.02));
+            proposal.quote(line.trimmed(), value / (1.0 + f64::from(quoted) * 0.02));
             quoted += 1;
         }
     }
-    draft.facts(page, Worth::READ);
-    draft.edges(page, 1, 2, 4.0);
+    proposal.facts(page, Worth::READ);
+    proposal.edges(page, 1, 2, 4.0);
 }

@@ -1,7 +1,7 @@
 //! What a search found: how much in which file, and the first find of each.
 
-use super::super::draft::{Draft, Worth, counted, number};
 use super::super::page::{Page, Sample};
+use super::super::proposal::{Proposal, Worth, counted, number};
 use super::Tally;
 use crate::facts::Words;
 use crate::lines::Line;
@@ -99,7 +99,7 @@ pub(in super::super) fn matches(page: &Page<'_>) -> Option<usize> {
     (finds > others).then_some(finds)
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let mut files = Tally::default();
     let mut seen: HashSet<&str> = HashSet::new();
     let (mut finds, mut heading, mut quoted) = (0usize, "", 0u32);
@@ -109,10 +109,10 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             // The first results are the best ones.
             let rank = 1.0 / (1.0 + f64::from(addresses) * 0.2);
             addresses += 1;
-            draft.quote(Line { at: page.offset(address), text: address }, 6.0 * rank);
+            proposal.quote(Line { at: page.offset(address), text: address }, 6.0 * rank);
             // The title stands above the address.
             if let Some(title) = above.take() {
-                draft.quote(title, 6.0 * rank);
+                proposal.quote(title, 6.0 * rank);
             }
             continue;
         }
@@ -131,7 +131,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         files.add(path);
         if quoted < 400 {
             let first = seen.insert(path);
-            draft.quote(line.trimmed(), if first { 4.0 } else { 1.5 } / (1.0 + f64::from(quoted) * 0.02));
+            proposal.quote(line.trimmed(), if first { 4.0 } else { 1.5 } / (1.0 + f64::from(quoted) * 0.02));
             quoted += 1;
         }
     }
@@ -139,14 +139,14 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         let files = files.most_first();
         let named = files.iter().filter(|(path, _)| !path.is_empty()).count();
         let place = if named > 0 { format!(" in {}", counted(named, "file")) } else { String::new() };
-        draft.lead.push(format!("{}{place}", counted(finds, "match")));
+        proposal.lead.push(format!("{}{place}", counted(finds, "match")));
         let items = files.iter().filter(|(path, _)| !path.is_empty()).take(400).enumerate();
         let items = items.map(|(rank, (path, count))| {
             (Cow::Owned(format!("{path} {}", number(*count))), 6.0 / (1.0 + rank as f64 * 0.15))
         });
-        draft.note_of("matches by file", items.collect(), named);
+        proposal.note_of("matches by file", items.collect(), named);
     } else {
-        draft.edges(page, 20, 3, 3.0);
+        proposal.edges(page, 20, 3, 3.0);
     }
-    draft.facts(page, Worth::READ);
+    proposal.facts(page, Worth::READ);
 }

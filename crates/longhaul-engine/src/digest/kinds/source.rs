@@ -1,7 +1,7 @@
 //! Source code: an outline of names and signatures, and the lines that say most.
 
-use super::super::draft::{Draft, Worth, counted};
 use super::super::page::{Page, Sample, unnumbered};
+use super::super::proposal::{Proposal, Worth, counted};
 
 /// Words that a definition begins with, behind modifiers.
 const DEFINES: [&str; 26] = [
@@ -155,7 +155,7 @@ pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     code >= 0.65 || (definitions >= 2 && code >= 0.4)
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let (mut definitions, mut imports, mut first) = (0usize, 0usize, 0u8);
     let mut names: Vec<&'a str> = Vec::new();
     for line in page.lines() {
@@ -174,24 +174,24 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
                 let value = if indent == 0 { 4.0 } else { 2.5 };
                 // The line keeps its indentation, which is part of an outline.
                 if definitions <= 400 {
-                    draft.quote(line, value / (1.0 + definitions as f64 * 0.02));
+                    proposal.quote(line, value / (1.0 + definitions as f64 * 0.02));
                 }
             }
             Role::Import => imports += 1,
             Role::Other if first < 6 => {
                 first += 1;
-                draft.quote(line.trimmed(), 1.5 - f64::from(first) * 0.2);
+                proposal.quote(line.trimmed(), 1.5 - f64::from(first) * 0.2);
             }
             Role::Other => {}
         }
     }
     if definitions > 0 {
-        draft.lead.push(counted(definitions, "definition"));
+        proposal.lead.push(counted(definitions, "definition"));
     }
     if imports > 0 {
-        draft.lead.push(counted(imports, "import"));
+        proposal.lead.push(counted(imports, "import"));
     }
-    draft.note("defines", 2.6, names);
-    draft.facts(page, Worth::READ);
-    draft.edges(page, 0, 2, 1.2);
+    proposal.note("defines", 2.6, names);
+    proposal.facts(page, Worth::READ);
+    proposal.edges(page, 0, 2, 1.2);
 }

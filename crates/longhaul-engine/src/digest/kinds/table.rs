@@ -1,7 +1,7 @@
 //! Tables: the columns, how many rows, the first and last of them, and what the numbers range over.
 
-use super::super::draft::{Draft, Worth, counted};
 use super::super::page::{Page, Sample};
+use super::super::proposal::{Proposal, Worth, counted};
 use crate::lines::Line;
 use std::borrow::Cow;
 
@@ -110,7 +110,7 @@ impl Range {
     }
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let layout = layout(&page.sample()).unwrap_or(Layout::Aligned);
     let mut rows = 0usize;
     let mut columns: Vec<&'a str> = Vec::new();
@@ -125,7 +125,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             if cells.len() >= 2 {
                 columns = cells;
                 ranges = vec![Range::default(); columns.len().min(MOST_COLUMNS)];
-                draft.quote(line.trimmed(), 5.0);
+                proposal.quote(line.trimmed(), 5.0);
             }
             continue;
         }
@@ -141,7 +141,7 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
             }
         }
         if rows <= 5 {
-            draft.quote(line.trimmed(), 4.0 - rows as f64 * 0.3);
+            proposal.quote(line.trimmed(), 4.0 - rows as f64 * 0.3);
         } else {
             if last.len() == 3 {
                 last.remove(0);
@@ -150,19 +150,19 @@ pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
         }
     }
     for line in last {
-        draft.quote(line.trimmed(), 2.8);
+        proposal.quote(line.trimmed(), 2.8);
     }
-    draft.lead.push(format!("{} of {}", counted(rows, "row"), counted(columns.len(), "column")));
+    proposal.lead.push(format!("{} of {}", counted(rows, "row"), counted(columns.len(), "column")));
     let spans =
         columns.iter().zip(&ranges).filter(|(_, range)| range.numbers > 1 && range.numbers * 10 >= rows * 9);
     let spans: Vec<Cow<'a, str>> = spans.map(|(name, range)| Cow::Owned(span(name, *range))).collect();
-    draft.note(
+    proposal.note(
         "columns",
         12.0,
         columns.iter().filter(|name| !name.is_empty()).map(|name| Cow::Borrowed(*name)),
     );
-    draft.note("ranges", 5.0, spans);
-    draft.facts(page, Worth::READ);
+    proposal.note("ranges", 5.0, spans);
+    proposal.facts(page, Worth::READ);
 }
 
 fn span(name: &str, range: Range) -> String {

@@ -1,7 +1,7 @@
 //! Test runs: the totals, each failing test, and what it complained about.
 
-use super::super::draft::{Draft, Worth, number};
 use super::super::page::{Page, Sample};
+use super::super::proposal::{Proposal, Worth, number};
 use crate::facts::{FactKind, MOST_DISTINCT};
 use crate::lines::Line;
 use aho_corasick::AhoCorasick;
@@ -83,28 +83,28 @@ fn is_count(line: &str) -> bool {
     counts("running ") || counts("Ran ") || line.starts_with("ok  \t") || line.starts_with("FAIL\t")
 }
 
-pub(in super::super) fn draft<'a>(page: &Page<'a>, draft: &mut Draft<'a>) {
+pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let failing: Vec<Cow<'a, str>> =
         page.facts.of_kind(FactKind::Failing).take(400).map(|fact| fact.text.clone()).collect();
     match page.facts.of_kind(FactKind::Failing).count() {
         0 => {}
-        MOST_DISTINCT => draft.lead.push(format!("{} or more failing", number(MOST_DISTINCT))),
-        count => draft.lead.push(format!("{} failing", number(count))),
+        MOST_DISTINCT => proposal.lead.push(format!("{} or more failing", number(MOST_DISTINCT))),
+        count => proposal.lead.push(format!("{} failing", number(count))),
     }
-    draft.note("failing", 14.0, failing);
-    draft.facts(page, Worth { frame: 7.0, ..Worth::RUN });
+    proposal.note("failing", 14.0, failing);
+    proposal.facts(page, Worth { frame: 7.0, ..Worth::RUN });
     for line in page.last_lines(30) {
         let counts = line.text.bytes().any(|byte| byte.is_ascii_digit());
         let progress = line.text.starts_with("=== RUN") || line.text.starts_with("--- PASS");
         if counts && !progress && (has_mark(line.text) || is_count(line.text)) {
-            draft.quote(line, 8.0);
+            proposal.quote(line, 8.0);
         }
     }
     // Go prints what went wrong with the file in front of it, and no word of failing.
     for at in memmem::find_iter(page.text.as_bytes(), b"_test.go:").take(60) {
         let start = page.text[..at].rfind('\n').map_or(0, |at| at + 1);
         let line = page.text[start..].lines().next().unwrap_or_default();
-        draft.quote(Line { at: start, text: line }.trimmed(), 8.0);
+        proposal.quote(Line { at: start, text: line }.trimmed(), 8.0);
     }
-    draft.edges(page, 1, 3, 2.0);
+    proposal.edges(page, 1, 3, 2.0);
 }

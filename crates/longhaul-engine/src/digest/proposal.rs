@@ -18,7 +18,7 @@ const OVERHEAD: f64 = 4.0;
 
 /// What a kind proposes to keep.
 #[derive(Default)]
-pub(super) struct Draft<'a> {
+pub(super) struct Proposal<'a> {
     /// Pieces about the whole, for the first line.
     pub(super) lead: Vec<String>,
     notes: Vec<Note<'a>>,
@@ -60,7 +60,7 @@ impl Worth {
     pub(super) const READ: Self = Self { error: 9.0, warning: 6.0, total: 8.0, frame: 3.0 };
 }
 
-impl<'a> Draft<'a> {
+impl<'a> Proposal<'a> {
     /// Proposes a list. Items lose a little value with their rank, so that a long list does not crowd out all else.
     pub(super) fn note(
         &mut self,

@@ -4,9 +4,10 @@ use super::{Checkpoint, Quoted};
 use crate::evidence::Evidence;
 use crate::texts::Marker;
 use crate::tokens::{Counter, Tokens};
+use crate::transcript::BlockAt;
 
 /// What a checkpoint is made from.
-pub struct Draft<'d> {
+pub struct Brief<'d> {
     /// What could be cited.
     pub evidence: &'d Evidence,
     /// Which units are folded.
@@ -16,7 +17,7 @@ pub struct Draft<'d> {
     /// Lines on the topic.
     pub quotes: &'d [Quoted],
     /// What fetches a block of a unit again, where originals are kept.
-    pub handle: &'d dyn Fn(usize, usize) -> Option<String>,
+    pub handle: &'d dyn Fn(BlockAt) -> Option<String>,
     /// What it may cost.
     pub budget: Tokens,
     /// Whose tokens.
