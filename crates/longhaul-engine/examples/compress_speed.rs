@@ -111,7 +111,7 @@ fn times<P, T>(runs: usize, prepare: impl Fn() -> P, mut work: impl FnMut(P) -> 
         let (clock, processor) = (Instant::now(), processor_time());
         black_box(work(prepared));
         if run > 0 {
-            spent[0].push(processor_time() - processor);
+            spent[0].push(processor_time().saturating_sub(processor));
             spent[1].push(clock.elapsed());
         }
     }

@@ -29,30 +29,30 @@ fn main() -> Result<(), Failure> {
         let mut tokens = Tokens::ZERO;
         while tokens < Tokens(size) {
             // Some turns at a time, so that the session grows as it would.
-            for _ in 0..turns / 10 + 1 {
+            for _ in 0..=turns / 10 {
                 body.push(turns);
                 turns += 1;
             }
             tokens = Compressor.look(&policy, &mut known, &wire::parse(None, &body.whole())?.0);
         }
-        let (mut looks, mut parses) = (Vec::new(), Vec::new());
+        let (mut looks, mut reads) = (Vec::new(), Vec::new());
         for turn in turns..turns + TURNS {
             body.push(turn);
             let whole = body.whole();
             let start = processor_time();
             let (transcript, _) = wire::parse(None, &whole)?;
-            let parsed = processor_time();
+            let between = processor_time();
             tokens = Compressor.look(&policy, &mut known, &transcript);
-            looks.push(processor_time() - parsed);
-            parses.push(parsed - start);
+            looks.push(processor_time().saturating_sub(between));
+            reads.push(between.saturating_sub(start));
         }
         let [first, last] = [&looks[..100], &looks[TURNS - 100..]].map(mean);
         writeln!(
             std::io::stdout(),
             "from {size} to {tokens} tokens: a turn {first:.3} ms → {last:.3} ms, {:.2} times; parsing {:.2} → {:.2} ms",
             last / first,
-            mean(&parses[..100]),
-            mean(&parses[TURNS - 100..]),
+            mean(&reads[..100]),
+            mean(&reads[TURNS - 100..]),
         )?;
     }
     Ok(())

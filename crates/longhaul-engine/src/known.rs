@@ -137,13 +137,13 @@ impl Known {
         key: impl Fn(&I) -> (ContentKey, u8),
         make: impl Fn(&I) -> T + Sync,
     ) -> Vec<Arc<T>> {
-        let (found, missing) = looked_up(items, &key, |(key, form)| self.recall(key, form));
+        let (found, missing) = looked_up(items, &key, |(content, form)| self.recall(content, form));
         let threads = self.threads_for(missing.len(), items.len());
-        let made = parallel::map(threads, &missing, |item| Arc::new(make(item)));
-        for (item, value) in missing.iter().zip(&made) {
+        let new = parallel::map(threads, &missing, |item| Arc::new(make(item)));
+        for (item, value) in missing.iter().zip(&new) {
             self.memories.keep(key(item), Memory { size: value.size(), value: value.clone() });
         }
-        found.into_iter().map(|known| known.unwrap_or_else(|at| Arc::clone(&made[at]))).collect()
+        found.into_iter().map(|known| known.unwrap_or_else(|at| Arc::clone(&new[at]))).collect()
     }
 
     /// What was left under a key.

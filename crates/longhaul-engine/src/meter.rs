@@ -109,9 +109,8 @@ impl Meter {
         let counted: Vec<_> =
             blocks.iter().filter(|block| has_words(block)).map(|block| (key(block), *block)).collect();
         let mut counts = known.count_all(self.counter, &counted, |block| words(block)).into_iter();
-        let tokens = |block: &&Block<'_>| match has_words(block) {
-            true => counts.next().unwrap_or_default(),
-            false => self.block(known, block),
+        let tokens = |block: &&Block<'_>| {
+            if has_words(block) { counts.next().unwrap_or_default() } else { self.block(known, block) }
         };
         blocks.iter().map(tokens).collect()
     }

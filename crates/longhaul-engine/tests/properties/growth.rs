@@ -201,7 +201,7 @@ fn exponent<T>(make: impl Fn(usize) -> T, run: impl Fn(&T)) -> f64 {
         let once = |_| {
             let start = processor_time();
             run(input);
-            processor_time() - start
+            processor_time().saturating_sub(start)
         };
         (0..RUNS).map(once).min().unwrap().min(so_far)
     };

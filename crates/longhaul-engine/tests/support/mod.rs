@@ -161,7 +161,7 @@ pub fn assert_in_proportion<T>(what: &str, make: impl Fn(usize) -> T, run: impl 
         let once = |_| {
             let start = processor_time();
             run(&input);
-            processor_time() - start
+            processor_time().saturating_sub(start)
         };
         (0..5).map(once).min().unwrap()
     };

@@ -158,9 +158,8 @@ impl Pieces<'_> {
         let folded = |at: usize| rest.get(at).map(u8::to_ascii_lowercase);
         end + match (folded(1), folded(2)) {
             (Some(b's' | b't' | b'm' | b'd'), _) => 2,
-            (Some(b'r' | b'v'), Some(b'e')) | (Some(b'l'), Some(b'l')) => 3,
-            // The long s is another form of the letter.
-            (Some(0xC5), Some(0xBF)) => 3,
+            // The last is the long s, another form of the letter.
+            (Some(b'r' | b'v'), Some(b'e')) | (Some(b'l'), Some(b'l')) | (Some(0xC5), Some(0xBF)) => 3,
             _ => 0,
         }
     }
