@@ -38,12 +38,6 @@ impl<'t> Ranks<'t> {
         Self { pairs: pairs.as_chunks().0, slots: slots.as_chunks().0 }
     }
 
-    /// Whether these bytes are a token: every single one is.
-    #[inline]
-    pub(crate) fn is_token(self, bytes: &[u8]) -> bool {
-        bytes.len() == 1 || self.of(bytes).is_some()
-    }
-
     /// The rank of a token of two bytes.
     #[inline]
     pub(crate) fn of_pair(self, first: u8, second: u8) -> Option<u32> {
@@ -57,7 +51,12 @@ impl<'t> Ranks<'t> {
         if let &[first, second] = token {
             return self.of_pair(first, second);
         }
-        let hash = hash(token);
+        self.of_hashed(hash(token))
+    }
+
+    /// The rank of a token of three bytes or more that has this hash.
+    #[inline]
+    pub(crate) fn of_hashed(self, hash: u64) -> Option<u32> {
         let mut at = hash as usize;
         loop {
             let slot = u64::from_le_bytes(self.slots[at % SLOTS]);
