@@ -541,7 +541,9 @@ pub(crate) fn answer(refused: &clap::Error) -> Result<ExitCode, Failure> {
         }
         _ => {
             let text = text.to_string();
-            let what = text.split("\n\nUsage:").next().unwrap_or_default().trim_start_matches("error: ");
+            let ends =
+                ["\n\nUsage:", "\n\nFor more information"].map(|end| text.find(end).unwrap_or(text.len()));
+            let what = text[..ends[0].min(ends[1])].trim_start_matches("error: ");
             let words: Vec<&str> = what.split_whitespace().collect();
             Err(Failure::Wrong(format!("{}; see --help", words.join(" ").replace(" tip:", "; tip:"))))
         }
