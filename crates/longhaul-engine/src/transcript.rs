@@ -431,13 +431,15 @@ impl<'b> Unit<'b> {
         said.chain(calls).chain(results)
     }
 
-    /// Each exchange with the place of its first result among the unit's blocks, or where one would stand.
+    /// Each exchange with the place of its first result among the unit's blocks; of its call, where nothing came back.
     pub(crate) fn placed_exchanges(&self) -> impl Iterator<Item = (usize, &Exchange<'b>)> {
+        let first_call = self.said().len();
         let calls = self.exchanges().iter().filter(|exchange| exchange.call.is_some()).count();
-        self.exchanges().iter().scan(self.said().len() + calls, |next, exchange| {
-            let first = *next;
-            *next += exchange.results.len();
-            Some((first, exchange))
+        self.exchanges().iter().scan((first_call, first_call + calls), |(call, result), exchange| {
+            let place = if exchange.results.is_empty() { *call } else { *result };
+            *call += usize::from(exchange.call.is_some());
+            *result += exchange.results.len();
+            Some((place, exchange))
         })
     }
 }
@@ -532,5 +534,26 @@ impl<'b> Transcript<'b> {
     #[must_use]
     pub fn root(&self) -> Span {
         self.root
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::wire;
+
+    #[test]
+    fn a_call_that_nothing_came_back_for_is_not_placed_at_the_result_of_another() {
+        let call = |id: &str| {
+            format!(r#"{{"id":"{id}","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}"#)
+        };
+        let body = format!(
+            r#"{{"messages":[{{"role":"user","content":"go"}},{{"role":"assistant","content":"well","tool_calls":[{},{}]}},{{"role":"tool","tool_call_id":"b","content":"done"}}]}}"#,
+            call("a"),
+            call("b"),
+        );
+        let (transcript, _) = wire::parse(None, &body).unwrap();
+        let unit = &transcript.units[1];
+        let placed = unit.placed_exchanges().map(|(place, _)| unit.blocks().nth(place).unwrap().text());
+        assert_eq!(placed.collect::<Vec<_>>(), ["{}", "done"]);
     }
 }
