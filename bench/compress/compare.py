@@ -37,10 +37,8 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--hermes", required=True, help="a Python that has hermes-agent")
     options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--release", type=Path, default=RELEASE, help="the folder of the release build")
     options.add_argument("--only", default="", help="only bodies with this in their name")
     options = options.parse_args()
-    globals()["RELEASE"] = options.release
     with tempfile.TemporaryDirectory() as folder:
         # In a process of its own: a child's peak memory begins at what its parent holds when it is started.
         subprocess.run([sys.executable, HERE / "bodies.py", folder], check=True, stdout=subprocess.DEVNULL)
@@ -50,9 +48,9 @@ def main():
         if options.only:
             return
         growth(built)
-        start()
+        beginning = start()
         for name, path in built.items():
-            process(name, path, options)
+            process(name, path, beginning, options)
 
 
 def corpus():
@@ -106,7 +104,7 @@ def growth(paths):
 
 
 def start():
-    """What a process costs before it does anything: the smallest example, counted."""
+    """What a process costs before it does anything: the smallest example, counted and compacted. Gives its peak memory."""
     example = HERE.parent.parent / "examples/chat.json"
     runs = [spent([RELEASE / "longhaul", "tokens", example]) for _ in range(15)]
     processor, wall, peak = map(statistics.median, zip(*runs))
@@ -114,10 +112,10 @@ def start():
     compress = [RELEASE / "longhaul", "compress", "--quiet", "--force", "-o", os.devnull, example]
     processor, wall, peak = map(statistics.median, zip(*(spent(compress) for _ in range(15))))
     print(f"a start that compacts: {processor * 1e3:.0f} ms of the processor, {wall * 1e3:.0f} ms, {peak / 1e6:.1f} MB")
-    start.peak = peak
+    return peak
 
 
-def process(name, path, options):
+def process(name, path, beginning, options):
     """What a whole process costs."""
     longhaul = [RELEASE / "longhaul", "compress", "--quiet", "--context-length", "1000000", "-o", path.with_suffix(".out"), path]
     processor, walls, peaks = zip(*(spent(longhaul) for _ in range(options.rounds)))
@@ -125,7 +123,7 @@ def process(name, path, options):
     print(
         f"longhaul compress, {name}: {statistics.median(processor):.2f} s of the processor, {statistics.median(walls):.2f} s "
         f"(least {min(walls):.2f}), peak memory {max(peaks) / 1e6:.1f} MB, beyond the start "
-        f"{(max(peaks) - start.peak) / size:.2f} times the body of {size / 1e6:.1f} MB"
+        f"{(max(peaks) - beginning) / size:.2f} times the body of {size / 1e6:.1f} MB"
     )
 
 

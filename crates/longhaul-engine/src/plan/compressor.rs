@@ -7,7 +7,7 @@
 //! system │ said first │ checkpoint │ digested │ tail       if a size was asked for: the newest fills what is left of it
 //! ```
 //!
-//! Evidence is read from whole blocks before anything is pruned. The newest message of the user and the system prompt are the same
+//! Evidence is read from the whole blocks, whatever was pruned, and only if something is folded. The newest message of the user and the system prompt are the same
 //! bytes as before; so is the last step, unless its results alone are too large.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use super::report::Trigger;
 use super::settle::{Occasion, settle, unchanged};
 use super::survey::Survey;
 use super::work::{Work, prune};
-use super::{Outcome, Plan, Wish};
+use super::{Keep, Outcome, Plan, Wish};
 use crate::check::check;
 use crate::config::EngineName;
 use crate::known::Known;
@@ -87,10 +87,9 @@ impl Engine for Compressor {
             Due::Now(reason) => occasion(survey, reason),
             Due::NotYet(reason) => return leave(reason),
         };
-        let clean = known.clean();
         let mut redactor = match &wish.keep {
-            super::Keep::Originals(key) => Redactor::standard(Some(key), clean.shared()),
-            super::Keep::Nothing => Redactor::standard(None, clean.shared()),
+            Keep::Originals(key) => Redactor::standard(Some(key), known.clean()),
+            Keep::Nothing => Redactor::standard(None, known.clean()),
         };
         let mut work = Work::new(survey, &occasion, known, &mut redactor);
         let outcome = match wish.to_tokens {

@@ -2,7 +2,8 @@
 //!
 //! A session grows at its end, and its requests are looked at one after the other. Up to which byte the last one was looked at is
 //! remembered, with what that part comes to; if the same bytes stand there again, only what is behind them is counted and
-//! read. So a turn costs what is new, and one pass of the hash over what is not.
+//! read. So a turn costs what is new, and one pass of the hash over what is not. What is not asked for grows old in [`Known`]: in one
+//! that many sessions share, a compaction may have to read again what was looked at long ago.
 
 use crate::Tokens;
 use crate::evidence::Evidence;
