@@ -103,6 +103,9 @@ fn plain(node: &MarkedYaml) -> Result<Value, &'static str> {
         YamlData::Value(Scalar::Null) => Value::Null,
         YamlData::Value(Scalar::Boolean(value)) => (*value).into(),
         YamlData::Value(Scalar::Integer(value)) => (*value).into(),
+        YamlData::Value(Scalar::FloatingPoint(value)) if !value.is_finite() => {
+            return Err("a number without end; write one in digits");
+        }
         YamlData::Value(Scalar::FloatingPoint(value)) => value.into_inner().into(),
         YamlData::Value(Scalar::String(value)) => value.as_ref().into(),
         YamlData::Sequence(items) => Value::Array(items.iter().map(plain).collect::<Result<_, _>>()?),

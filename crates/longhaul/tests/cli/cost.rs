@@ -185,3 +185,20 @@ fn the_answer_comes_first_in_sentences_and_savings_are_against_breakpoints_alone
     assert!(short.out.contains("Compaction never pays here"), "{}", short.out);
     assert!(!short.out.contains("NaN") && !short.out.contains("inf"), "{}", short.out);
 }
+
+#[test]
+fn prices_that_no_sum_can_be_made_of_are_refused_in_words() {
+    let folder = Folder::new("cost-infinite");
+    for (price, said) in [
+        (".inf", "a number without end"),
+        ("-.inf", "a number without end"),
+        (".nan", "a number without end"),
+        ("1e300", "must be from 0 to 1000000"),
+        ("-1", "must be from 0 to 1000000"),
+    ] {
+        let text = format!("models: {{ claude-sonnet-4-5: {{ prices: {{ input: {price} }} }} }}\n");
+        folder.file("longhaul.yaml", text);
+        let run = cost(&folder, &session(3), &[]);
+        assert!(run.refused().contains(said), "{price}: {}", run.err);
+    }
+}

@@ -117,7 +117,10 @@ pub(super) fn basis(answer: &Answer) -> [String; 2] {
             "{requests} over {:.0} minutes (pauses {by}; {over} over five minutes) for {}: window {}, threshold {}",
             answer.minutes, answer.model, answer.window, answer.threshold,
         ),
-        format!("{}; prices of {} ({})", answer.status, answer.prices.date, answer.prices.source),
+        match answer.prices.date.as_str() {
+            "" => format!("{}; prices of {}", answer.status, answer.prices.source),
+            date => format!("{}; prices of {date} ({})", answer.status, answer.prices.source),
+        },
     ]
 }
 
