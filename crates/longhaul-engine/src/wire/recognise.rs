@@ -3,6 +3,7 @@
 use super::raw::{Element, Item, Key, Raw};
 use crate::Dialect;
 use crate::json::Kind;
+use crate::models;
 use crate::transcript::ArrayId;
 
 /// The list of messages or items.
@@ -91,10 +92,19 @@ fn by_elements(raw: &Raw<'_>, mut signs: Signs) -> (Dialect, bool) {
         return (Dialect::Responses, true);
     }
     match (chat, messages) {
-        (0, 0) => (Dialect::Chat, begins_with_system),
+        (0, 0) if begins_with_system => (Dialect::Chat, true),
+        (chat, messages) if chat == messages => (by_model(raw), false),
         (chat, messages) if messages > chat => (Dialect::Messages, chat == 0),
         (_, messages) => (Dialect::Chat, messages == 0),
     }
+}
+
+/// What a body that could be either is read as: what the host takes that the model's name gives away, else chat.
+fn by_model(raw: &Raw<'_>) -> Dialect {
+    const MESSAGES: [&str; 3] = ["anthropic", "bedrock", "vertex"];
+    let model = raw.root.item.and_then(|root| raw.string(root, Key::Model)).map(|name| models::find(&name));
+    let own = model.is_some_and(|m| m.facts.family == "claude" && MESSAGES.contains(&m.facts.host.as_str()));
+    if own { Dialect::Messages } else { Dialect::Chat }
 }
 
 impl Signs {
