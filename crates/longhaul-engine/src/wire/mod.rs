@@ -116,9 +116,21 @@ pub fn parse(
     dialect: impl Into<Option<Dialect>>,
     body: &str,
 ) -> Result<(Transcript<'_>, Vec<Note>), NotJson> {
+    parse_for(dialect, None, body)
+}
+
+/// Reads a body for a model that its sender names, which decides where its shape does not; else the one that the body names.
+///
+/// # Errors
+/// A body that is not JSON.
+pub fn parse_for<'b>(
+    dialect: impl Into<Option<Dialect>>,
+    model: Option<&str>,
+    body: &'b str,
+) -> Result<(Transcript<'b>, Vec<Note>), NotJson> {
     let raw = Raw::scan(body)?;
     let told = dialect.into();
-    let (dialect, dialect_sure) = told.map_or_else(|| recognise::dialect(&raw), |d| (d, true));
+    let (dialect, dialect_sure) = told.map_or_else(|| recognise::dialect(&raw, model), |d| (d, true));
     let list = recognise::list(&raw);
     let mut reader = Reader::new(&raw);
     match dialect {
