@@ -21,10 +21,11 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(args: &DigestArgs) -> Result<(), Failure> {
-    let text = input::read_any(&args.text)?;
+    let (text, bytes) = input::read_any(&args.text)?;
     let focus = Focus::on(args.focus.as_deref());
     let source = Source {
         text: &text,
+        bytes,
         tool: args.tool.as_deref(),
         arguments: args.arguments.as_deref(),
         kind: args.kind,
