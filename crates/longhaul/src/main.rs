@@ -43,7 +43,8 @@ fn fail(failure: &Failure) -> ExitCode {
     let is_json = |word: &OsString| word == "--json";
     if env::args_os().skip(1).take_while(|word| word != "--").any(|word| is_json(&word)) {
         // On one line, because reports a line may stand before it.
-        let _ = output::json(&failure.json(), Layout::Line).and_then(|line| output::write(None, line.as_bytes()));
+        let _ =
+            output::json(&failure.json(), Layout::Line).and_then(|line| output::write(None, line.as_bytes()));
     }
     ExitCode::from(failure.exit_code())
 }

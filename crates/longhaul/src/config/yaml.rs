@@ -64,7 +64,8 @@ impl Reader<'_> {
             }
             _ => {
                 let origin = at(self.file, node.span.start);
-                let value = plain(node).map_err(|problem| wrong(&origin, problem))?;
+                let key = path.join(".");
+                let value = plain(node).map_err(|problem| wrong(&origin, &format!("{key} is {problem}")))?;
                 self.leaves.push(Leaf { path: path.clone(), value, origin });
                 Ok(())
             }
