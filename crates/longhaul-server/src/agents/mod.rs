@@ -13,6 +13,8 @@
 //! Nothing is ever written into an agent's folder. A database is read from a copy, because opening one in place writes
 //! beside it.
 
+mod claude;
+mod find;
 mod format;
 mod lines;
 mod moment;
