@@ -24,7 +24,7 @@ pub(super) struct Format {
 }
 
 /// Every format, in the order in which a file is tried.
-pub(super) const FORMATS: &[Format] = &[super::claude::FORMAT];
+pub(super) const FORMATS: &[Format] = &[super::claude::FORMAT, super::codex::FORMAT];
 
 /// What is known of a file before it is read.
 #[derive(Debug, Clone, Copy)]

@@ -14,6 +14,7 @@
 //! beside it.
 
 mod claude;
+mod codex;
 mod find;
 mod format;
 mod lines;
@@ -21,6 +22,7 @@ mod moment;
 mod request;
 mod turn;
 
+pub use find::{is_name, named, sessions};
 pub use format::{Glimpse, Machine, Place};
 pub use moment::Moment;
 pub use request::body;
