@@ -22,7 +22,7 @@ mod moment;
 mod request;
 mod turn;
 
-pub use find::{is_name, named, sessions};
+pub use find::{is_name, keeper, named, sessions};
 pub use format::{Glimpse, Machine, Place};
 pub use moment::Moment;
 pub use request::body;

@@ -29,7 +29,8 @@ struct Answer {
 pub(crate) fn run(args: &TokensArgs) -> Result<(), Failure> {
     let to = args.answer.to();
     output::refuse_inputs(to, [args.body.as_path()])?;
-    let body = Body::read(&args.body)?;
+    let body = Body::read(&args.body, &args.told)?;
+    body.say_session();
     let (transcript, notes) = body.parse(&args.told)?;
     let model = body::model(&args.told, &transcript);
     let meter = Meter::of(&model);
