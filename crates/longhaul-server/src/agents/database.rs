@@ -93,7 +93,7 @@ impl Database {
 
     /// The columns of a table; none, where there is no such table.
     pub(super) fn columns(&self, table: &str) -> Result<BTreeSet<String>, Unread> {
-        let read = || {
+        let read = || -> rusqlite::Result<_> {
             let mut statement = self.connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
             let names = statement.query_map([table], |row| row.get(0))?;
             names.collect()
@@ -118,7 +118,7 @@ impl Database {
             .iter()
             .map(|name| if there.contains(*name) { format!("\"{name}\"") } else { "NULL".to_owned() })
             .collect();
-        let read = || {
+        let read = || -> rusqlite::Result<_> {
             let query = format!("SELECT {} FROM \"{table}\" {rest}", wanted.join(", "));
             let mut statement = self.connection.prepare(&query)?;
             let rows = statement.query_map(parameters, |row| {

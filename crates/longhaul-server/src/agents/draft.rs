@@ -63,10 +63,6 @@ impl Drafts {
         for draft in &mut self.0 {
             let dropped = |piece: &Piece| matches!(piece, Piece::Call { id, .. } if open.contains(id));
             draft.turn.pieces.retain(|(piece, _)| !dropped(piece));
-            // Thoughts that led to nothing but such calls lead nowhere.
-            if draft.turn.pieces.iter().all(|(piece, _)| matches!(piece, Piece::Thinking { .. })) {
-                draft.turn.pieces.clear();
-            }
         }
     }
 
@@ -98,7 +94,14 @@ impl Drafts {
         }
     }
 
-    /// The turns as a dialect wants them; the requests learn where their replies are.
+    /// Leaves out replies that nobody asked for.
+    pub(super) fn begin_with_user(&mut self) {
+        let asked = self.0.iter().position(|draft| draft.turn.role != Role::Assistant).unwrap_or(self.0.len());
+        self.0.drain(..asked);
+    }
+
+    /// The turns as a dialect wants them; the requests learn where their replies are. A reply of nothing but thoughts is no
+    /// message.
     pub(super) fn settle(mut self, dialect: Dialect, requests: &mut [Reported]) -> Vec<Turn> {
         if dialect == Dialect::Messages {
             for draft in &mut self.0 {
@@ -108,6 +111,8 @@ impl Drafts {
             }
             self.merge();
         }
+        let is_thought = |(piece, _): &(Piece, Origin)| matches!(piece, Piece::Thinking { .. });
+        self.0.retain(|draft| !draft.turn.pieces.iter().all(is_thought));
         let mut turns = Vec::with_capacity(self.0.len());
         for Draft { turn, answers } in self.0 {
             for number in answers {

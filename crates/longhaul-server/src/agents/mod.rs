@@ -13,13 +13,25 @@
 //! Nothing is ever written into an agent's folder. A database is read from a copy, because opening one in place writes
 //! beside it.
 
+mod database;
+mod draft;
 mod format;
+mod lines;
+mod moment;
+mod request;
 mod turn;
 
 pub use format::{Glimpse, Machine, Place};
+pub use moment::Moment;
+pub use request::body;
 pub use turn::{Origin, Piece, Role, Turn};
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use format::FORMATS;
 
 use longhaul_engine::Dialect;
 use serde_json::Value;
@@ -47,8 +59,61 @@ pub enum Agent {
     Goose,
     /// Hermes.
     Hermes,
-    /// OpenHands.
+    /// `OpenHands`.
     OpenHands,
+}
+
+impl Agent {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Self; 11] = [
+        Self::Claude,
+        Self::Codex,
+        Self::Pi,
+        Self::Opencode,
+        Self::Gemini,
+        Self::Cline,
+        Self::Roo,
+        Self::Aider,
+        Self::Goose,
+        Self::Hermes,
+        Self::OpenHands,
+    ];
+
+    /// The name on the command line and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Pi => "pi",
+            Self::Opencode => "opencode",
+            Self::Gemini => "gemini",
+            Self::Cline => "cline",
+            Self::Roo => "roo",
+            Self::Aider => "aider",
+            Self::Goose => "goose",
+            Self::Hermes => "hermes",
+            Self::OpenHands => "openhands",
+        }
+    }
+}
+
+impl fmt::Display for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Agent {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        Self::ALL
+            .into_iter()
+            .find(|agent| agent.name() == name)
+            .ok_or_else(|| format!("no agent `{name}`; there are {}", names()))
+    }
 }
 
 /// What of a session is wanted.
@@ -72,10 +137,6 @@ pub enum Extent {
     /// Every turn of the active branch, as if nothing had been compacted; summaries of compactions are left out.
     Whole,
 }
-
-/// A moment, in milliseconds since 1970, UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(pub i64);
 
 /// One session, read.
 #[derive(Debug, Clone)]
@@ -134,4 +195,35 @@ pub enum Unread {
     Wrong(String),
     /// It could not be read from the disk.
     World(String),
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wrong(text) | Self::World(text) => f.write_str(text),
+        }
+    }
+}
+
+/// How much of a file is looked at to tell what it is.
+const HEAD: usize = 1 << 16;
+
+/// Whose session a file or folder is; nothing, where it is none that is known.
+pub fn recognise(path: &Path) -> Result<Option<Place>, Unread> {
+    let head = if path.is_dir() { Vec::new() } else { lines::head(path, HEAD)? };
+    let glimpse = Glimpse { path, head: &head };
+    let format = FORMATS.iter().find(|format| (format.shows)(&glimpse));
+    Ok(format.map(|format| Place::of_file(format.agent, path, None)))
+}
+
+/// Reads a session.
+pub fn read(place: &Place, asked: &Asked) -> Result<Session, Unread> {
+    let path = place.path.as_path();
+    let head = if path.is_dir() { Vec::new() } else { lines::head(path, HEAD)? };
+    let glimpse = Glimpse { path, head: &head };
+    let mut formats = FORMATS.iter().filter(|format| format.agent == place.agent);
+    match formats.find(|format| (format.shows)(&glimpse)) {
+        Some(format) => (format.read)(place, asked),
+        None => Err(Unread::Wrong(format!("{} is no session of {}", path.display(), place.agent))),
+    }
 }

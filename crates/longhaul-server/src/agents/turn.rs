@@ -45,7 +45,8 @@ pub enum Origin {
 /// One piece of a message. What is already in the dialect's own form stays as it was written.
 #[derive(Debug, Clone)]
 pub enum Piece {
-    /// A content block (Messages, Chat) or a whole item (Responses) in the dialect's form, byte for byte.
+    /// A content block (Messages), a part of the content (Chat) or a whole item (Responses) in the dialect's form, byte for
+    /// byte.
     Wire(Box<RawValue>),
     /// Words.
     Text(String),
@@ -62,7 +63,7 @@ pub enum Piece {
         id: String,
         /// The tool.
         name: String,
-        /// The arguments, as JSON.
+        /// The arguments as JSON. A string is the JSON text of them as it went over the wire, which is kept as it is.
         arguments: Value,
     },
     /// What came back.
