@@ -122,7 +122,8 @@ impl Database {
             let query = format!("SELECT {} FROM \"{table}\" {rest}", wanted.join(", "));
             let mut statement = self.connection.prepare(&query)?;
             let rows = statement.query_map(parameters, |row| {
-                let cells = (0..columns.len()).map(|at| row.get_ref(at).map(cell)).collect::<Result<_, _>>()?;
+                let cells =
+                    (0..columns.len()).map(|at| row.get_ref(at).map(cell)).collect::<Result<_, _>>()?;
                 Ok(Row { columns, cells })
             })?;
             rows.collect()
@@ -134,7 +135,9 @@ impl Database {
     pub(super) fn lacks(&self, id: Option<&str>) -> Unread {
         let path = self.path.display();
         Unread::Wrong(match id {
-            Some(id) => format!("{path} has no session `{id}`; `longhaul sessions` lists those that are there"),
+            Some(id) => {
+                format!("{path} has no session `{id}`; `longhaul sessions` lists those that are there")
+            }
             None => format!("{path} has no sessions yet"),
         })
     }
@@ -268,7 +271,9 @@ fn may_be_absent(error: io::Error) -> io::Result<()> {
 fn no_room(path: &Path, error: &io::Error) -> Unread {
     let folder = std::env::temp_dir();
     let (path, folder) = (path.display(), folder.display());
-    Unread::World(format!("cannot copy {path} into {folder} to read it: {error}; set TMPDIR to a folder with room"))
+    Unread::World(format!(
+        "cannot copy {path} into {folder} to read it: {error}; set TMPDIR to a folder with room"
+    ))
 }
 
 fn locked(path: &Path) -> Unread {

@@ -69,7 +69,8 @@ impl Drafts {
     fn stub(&mut self, open: &BTreeSet<String>, words: &str) {
         let drafts = std::mem::take(&mut self.0);
         for draft in drafts {
-            let lost: Vec<String> = draft.turn.pieces.iter().filter_map(|(piece, _)| lost(piece, open)).collect();
+            let lost: Vec<String> =
+                draft.turn.pieces.iter().filter_map(|(piece, _)| lost(piece, open)).collect();
             let at = draft.turn.at;
             self.0.push(draft);
             for id in lost {
@@ -96,7 +97,8 @@ impl Drafts {
 
     /// Leaves out replies that nobody asked for.
     pub(super) fn begin_with_user(&mut self) {
-        let asked = self.0.iter().position(|draft| draft.turn.role != Role::Assistant).unwrap_or(self.0.len());
+        let asked =
+            self.0.iter().position(|draft| draft.turn.role != Role::Assistant).unwrap_or(self.0.len());
         self.0.drain(..asked);
     }
 
@@ -145,7 +147,9 @@ pub(super) fn parts(content: &Value, dialect: Dialect) -> Vec<Piece> {
 fn part_of(part: &Value, dialect: Dialect) -> Option<Piece> {
     match part["type"].as_str() {
         Some("text") => words(part["text"].as_str()?),
-        Some("image_url") => picture(part["image_url"]["url"].as_str().or(part["image_url"].as_str())?, dialect),
+        Some("image_url") => {
+            picture(part["image_url"]["url"].as_str().or(part["image_url"].as_str())?, dialect)
+        }
         _ => wire(part),
     }
 }

@@ -24,7 +24,14 @@ pub(super) struct Format {
 }
 
 /// Every format, in the order in which a file is tried.
-pub(super) const FORMATS: &[Format] = &[];
+pub(super) const FORMATS: &[Format] = &[
+    super::claude::FORMAT,
+    super::goose::DATABASE,
+    super::goose::LINES,
+    super::hermes::DATABASE,
+    super::hermes::LINES,
+    super::hermes::SNAPSHOT,
+];
 
 /// What is known of a file before it is read.
 #[derive(Debug, Clone, Copy)]

@@ -15,7 +15,8 @@ use super::draft::{Drafts, Unanswered, words};
 use super::format::Format;
 use super::lines;
 use super::{
-    Agent, Asked, Extent, Glimpse, Machine, Moment, Origin, Piece, Place, Reported, Role, Session, Turn, Unread,
+    Agent, Asked, Extent, Glimpse, Machine, Moment, Origin, Piece, Place, Reported, Role, Session, Turn,
+    Unread,
 };
 
 /// `sessions.db`.
@@ -77,7 +78,8 @@ const PICTURE_FOLLOWS: &str = "This tool result included an image that is upload
 fn homes(machine: &Machine) -> Vec<PathBuf> {
     let moved = machine.named_by("GOOSE_PATH_ROOT").map(|root| root.join("data"));
     let windows = machine.named_by("APPDATA").map(|data| data.join("Block").join("goose").join("data"));
-    let shared = machine.named_by("XDG_DATA_HOME").unwrap_or_else(|| machine.home.join(".local").join("share"));
+    let shared =
+        machine.named_by("XDG_DATA_HOME").unwrap_or_else(|| machine.home.join(".local").join("share"));
     let here = moved.or(windows).unwrap_or_else(|| shared.join("goose"));
     vec![here.join("sessions")]
 }
@@ -106,7 +108,8 @@ fn sessions(database: &Database) -> Result<Vec<Row>, Unread> {
 }
 
 fn is_subagent(row: &Row) -> bool {
-    row.words("parent_session_id").is_some() || matches!(row.text("session_type"), Some("sub_agent" | "hidden"))
+    row.words("parent_session_id").is_some()
+        || matches!(row.text("session_type"), Some("sub_agent" | "hidden"))
 }
 
 fn read_database(place: &Place, asked: &Asked) -> Result<Session, Unread> {
@@ -183,7 +186,9 @@ fn sums(row: &Row) -> Option<Reported> {
 
 fn shows_lines(glimpse: &Glimpse<'_>) -> bool {
     let is_message = |record: &serde_json::Map<String, Value>| {
-        record.contains_key("role") && record.contains_key("content") && record.get("created").is_some_and(Value::is_number)
+        record.contains_key("role")
+            && record.contains_key("content")
+            && record.get("created").is_some_and(Value::is_number)
     };
     !glimpse.is_database() && glimpse.records().iter().take(3).any(is_message)
 }

@@ -13,9 +13,13 @@
 //! Nothing is ever written into an agent's folder. A database is read from a copy, because opening one in place writes
 //! beside it.
 
+mod claude;
 mod database;
 mod draft;
+mod find;
 mod format;
+mod goose;
+mod hermes;
 mod lines;
 mod moment;
 mod request;
