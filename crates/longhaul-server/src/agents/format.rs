@@ -26,6 +26,9 @@ pub(super) struct Format {
 /// Every format, in the order in which a file is tried.
 pub(super) const FORMATS: &[Format] = &[
     super::claude::FORMAT,
+    super::opencode::DATABASE,
+    super::opencode::TREE,
+    super::opencode::EXPORT,
     super::goose::DATABASE,
     super::goose::LINES,
     super::hermes::DATABASE,

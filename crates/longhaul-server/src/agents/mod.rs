@@ -22,6 +22,7 @@ mod goose;
 mod hermes;
 mod lines;
 mod moment;
+mod opencode;
 mod request;
 mod turn;
 
