@@ -34,6 +34,8 @@ pub(super) const FORMATS: &[Format] = &[
     super::hermes::DATABASE,
     super::hermes::LINES,
     super::hermes::SNAPSHOT,
+    super::openhands::V1,
+    super::openhands::V0,
 ];
 
 /// What is known of a file before it is read.

@@ -23,6 +23,7 @@ mod hermes;
 mod lines;
 mod moment;
 mod opencode;
+mod openhands;
 mod request;
 mod turn;
 
