@@ -47,24 +47,31 @@ struct Stamp {
 /// A path, and the stamps of the database and of what stands beside it.
 type State = (PathBuf, [Option<Stamp>; 3]);
 
+/// So many copies are kept: one for each agent that has a database, and one to spare.
+const KEPT: usize = 4;
+
 thread_local! {
-    /// The database that was opened last. A list of sessions asks for all of them in turn, and one copy serves them all.
-    static LAST: RefCell<Option<(State, Rc<Database>)>> = const { RefCell::new(None) };
+    /// The databases that were opened last. A list of sessions asks for all of them in turn, of several agents by turns, and
+    /// one copy serves them all.
+    static OPEN: RefCell<Vec<(State, Rc<Database>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Opens a copy of the database at `path`, packed or not; the copy that is there, where nothing was written since.
 pub(super) fn open(path: &Path) -> Result<Rc<Database>, Unread> {
     let state = state(path);
-    let known = LAST.with_borrow(|last| {
-        last.as_ref().filter(|(known, _)| *known == state).map(|(_, database)| Rc::clone(database))
-    });
-    if let Some(database) = known {
+    let is_it = |(known, _): &&(State, Rc<Database>)| *known == state;
+    if let Some(database) =
+        OPEN.with_borrow(|open| open.iter().find(is_it).map(|(_, found)| Rc::clone(found)))
+    {
         return Ok(database);
     }
-    // The old copy goes before the new one is made: two may be more than the disk has room for.
-    LAST.set(None);
+    // An old copy goes before a new one is made: both may be more than the disk has room for.
+    OPEN.with_borrow_mut(|open| {
+        open.retain(|((known, _), _)| known != path);
+        open.truncate(KEPT - 1);
+    });
     let database = Rc::new(Database::copy(path)?);
-    LAST.set(Some((state, Rc::clone(&database))));
+    OPEN.with_borrow_mut(|open| open.insert(0, (state, Rc::clone(&database))));
     Ok(database)
 }
 
@@ -290,12 +297,14 @@ fn unreadable(path: &Path, error: &rusqlite::Error) -> Unread {
     }
 }
 
+/// How many folders were made: their names differ by it.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
 /// A folder of ours in the folder for temporary files, which only its owner can enter.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> io::Result<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         loop {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = std::env::temp_dir().join(format!("longhaul-{}-{count}", std::process::id()));

@@ -26,6 +26,7 @@ pub(super) struct Format {
 /// Every format, in the order in which a file is tried.
 pub(super) const FORMATS: &[Format] = &[
     super::claude::FORMAT,
+    super::codex::FORMAT,
     super::opencode::DATABASE,
     super::opencode::TREE,
     super::opencode::EXPORT,

@@ -94,7 +94,7 @@ fn list_database(home: &Path) -> Vec<Place> {
     if !path.is_file() {
         return Vec::new();
     }
-    let listed = || Ok::<_, Unread>(sessions(&*database::open(&path)?)?);
+    let listed = || sessions(&*database::open(&path)?);
     let place = |row: Row| {
         let touched = row.moment("updated_at");
         Some(Place { agent: Agent::Goose, path: path.clone(), id: Some(row.words("id")?), touched })

@@ -14,6 +14,7 @@
 //! beside it.
 
 mod claude;
+mod codex;
 mod database;
 mod draft;
 mod find;
@@ -27,6 +28,7 @@ mod openhands;
 mod request;
 mod turn;
 
+pub use find::{is_name, named, sessions};
 pub use format::{Glimpse, Machine, Place};
 pub use moment::Moment;
 pub use request::body;

@@ -1,4 +1,4 @@
-//! OpenHands: a folder a session, one file an event.
+//! `OpenHands`: a folder a session, one file an event.
 //!
 //! ```text
 //! v1.rs   events as the software agent SDK writes them
@@ -19,7 +19,8 @@ use serde_json::Value;
 
 use super::draft::{picture, words};
 use super::format::Format;
-use super::{Agent, Extent, Glimpse, Machine, Moment, Piece, Place};
+use super::lines;
+use super::{Agent, Extent, Glimpse, Machine, Moment, Piece, Place, Unread};
 
 /// `conversations/<id>/events/event-<n>-<id>.json`.
 pub(super) const V1: Format = Format {
@@ -99,21 +100,23 @@ struct Recorded {
 
 impl Recorded {
     /// The events of a session, in order. The newest may be half written.
-    fn read(path: &Path, number: Number) -> Self {
+    fn read(path: &Path, number: Number) -> Result<Self, Unread> {
         let folder = events_folder(path, number).unwrap_or_else(|| path.to_owned());
         let mut damage = Vec::new();
         let mut events = Vec::new();
         for (_, file) in event_files(&folder, number) {
-            let value = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
-            match value {
-                Some(value) => events.push(Event { id: id_of(&value["id"]), value }),
-                None => {
-                    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                    damage.push(format!("{name} is no event and was skipped"));
-                }
+            let bytes = fs::read(&file).map_err(|error| lines::unreadable(&file, &error))?;
+            if let Ok(value) = serde_json::from_slice::<Value>(&bytes) {
+                events.push(Event { id: id_of(&value["id"]), value });
+            } else {
+                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                damage.push(format!("{name} is no event and was skipped"));
             }
         }
-        Self { events, damage }
+        if events.is_empty() {
+            return Err(Unread::Wrong(format!("{} has no event that can be read", folder.display())));
+        }
+        Ok(Self { events, damage })
     }
 }
 
@@ -201,7 +204,7 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// Texts and pictures as OpenHands writes them.
+/// Texts and pictures as `OpenHands` writes them.
 fn content(list: &Value, dialect: Dialect) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for part in list.as_array().into_iter().flatten() {
@@ -216,20 +219,19 @@ fn pictures(urls: &Value, dialect: Dialect) -> Vec<Piece> {
     urls.filter_map(|url| picture(url, dialect)).collect()
 }
 
-/// What a command printed, with what OpenHands says around it.
+/// What a command printed, with what `OpenHands` says around it.
 fn command_output(printed: &str, metadata: &Value) -> String {
     let said = |name: &str| metadata[name].as_str().unwrap_or_default();
-    let mut output = format!("{}{printed}{}", said("prefix"), said("suffix"));
-    if let Some(folder) = text(&metadata["working_dir"]) {
-        output.push_str(&format!("\n[Current working directory: {folder}]"));
-    }
-    if let Some(interpreter) = text(&metadata["py_interpreter_path"]) {
-        output.push_str(&format!("\n[Python interpreter: {interpreter}]"));
-    }
-    if let Some(code) = metadata["exit_code"].as_i64().filter(|code| *code != -1) {
-        output.push_str(&format!("\n[Command finished with exit code {code}]"));
-    }
-    output
+    let line =
+        |what: &str, said: Option<String>| said.map(|said| format!("\n[{what} {said}]")).unwrap_or_default();
+    let code = metadata["exit_code"].as_i64().filter(|code| *code != -1);
+    [
+        format!("{}{printed}{}", said("prefix"), said("suffix")),
+        line("Current working directory:", text(&metadata["working_dir"])),
+        line("Python interpreter:", text(&metadata["py_interpreter_path"])),
+        line("Command finished with exit code", code.map(|code| code.to_string())),
+    ]
+    .concat()
 }
 
 /// What a request used. The library beneath counts the prompt with what was read from the cache, newer versions of it also

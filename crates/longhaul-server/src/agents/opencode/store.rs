@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::super::database::{self, Database, Row};
+use super::super::find::bare_name;
 use super::super::{Agent, Moment, Place, Unread, lines};
 use super::{name_of, text};
 
@@ -170,10 +171,7 @@ fn databases(home: &Path) -> Vec<PathBuf> {
     if home.is_file() {
         return vec![home.to_owned()];
     }
-    let is_one = |path: &Path| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with("opencode") && name.ends_with(".db")
-    };
+    let is_one = |path: &Path| bare_name(path, &[".db"]).is_some_and(|name| name.starts_with("opencode"));
     inside(home).into_iter().filter(|path| is_one(path)).collect()
 }
 

@@ -175,7 +175,9 @@ impl Maker<'_> {
             let origin = Origin::Id(part.id.clone());
             match data["type"].as_str().unwrap_or_default() {
                 "text" => {
-                    said.extend(words(data["text"].as_str().unwrap_or_default()).map(|piece| (piece, origin)))
+                    said.extend(
+                        words(data["text"].as_str().unwrap_or_default()).map(|piece| (piece, origin)),
+                    );
                 }
                 "reasoning" => said.extend(thought(data, own, dialect).map(|piece| (piece, origin))),
                 "tool" => match tool(data, dialect, self.extent) {
@@ -204,7 +206,8 @@ fn created(message: &Message) -> Option<Moment> {
 fn was_lost(message: &Message) -> bool {
     let error = &message.info["error"];
     let says = |part: &Part| !matches!(part.data["type"].as_str(), Some("step-start" | "reasoning"));
-    !error.is_null() && !(error["name"] == "MessageAbortedError" && message.parts.iter().any(says))
+    let stopped = error["name"] == "MessageAbortedError";
+    !error.is_null() && (!stopped || !message.parts.iter().any(says))
 }
 
 /// A file of a prompt. Texts and folders have become texts of their own.

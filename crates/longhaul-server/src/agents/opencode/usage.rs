@@ -41,7 +41,7 @@ pub(super) fn steps(parts: &[Part]) -> Vec<Vec<&Part>> {
         let starts = part.data["type"] == "step-start";
         match steps.last_mut() {
             Some(step) if !starts || step.iter().all(|part| part.data["type"] == "step-start") => {
-                step.push(part)
+                step.push(part);
             }
             _ => steps.push(vec![part]),
         }

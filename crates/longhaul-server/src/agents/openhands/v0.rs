@@ -27,7 +27,7 @@ pub(super) fn number(name: &str) -> Option<u64> {
 }
 
 pub(super) fn read(place: &Place, asked: &Asked) -> Result<Session, Unread> {
-    let Recorded { events, damage } = Recorded::read(&place.path, number);
+    let Recorded { events, damage } = Recorded::read(&place.path, number)?;
     let metadata = super::beside(&place.path, "metadata.json");
     let dialect = asked.dialect.unwrap_or(Dialect::Chat);
     let is = |value: &Value, action: &str| value["action"] == action;

@@ -41,7 +41,7 @@ pub(super) fn number(name: &str) -> Option<u64> {
 }
 
 pub(super) fn read(place: &Place, asked: &Asked) -> Result<Session, Unread> {
-    let Recorded { events, damage } = Recorded::read(&place.path, number);
+    let Recorded { events, damage } = Recorded::read(&place.path, number)?;
     let state = super::beside(&place.path, "base_state.json");
     let dialect = asked.dialect.unwrap_or(Dialect::Chat);
     let branch = branch(&events);
@@ -228,7 +228,7 @@ fn result(value: &Value, content: Vec<Piece>, failed: bool) -> Vec<Piece> {
     text(&value["tool_call_id"]).map(|id| Piece::Result { id, content, failed }).into_iter().collect()
 }
 
-/// What a tool gave, as OpenHands shows it to the model, and whether it failed.
+/// What a tool gave, as `OpenHands` shows it to the model, and whether it failed.
 fn observed(observation: &Value, dialect: Dialect) -> (Vec<Piece>, bool) {
     let failed = observation["is_error"] == true;
     let mut shown = content(&observation["content"], dialect);
