@@ -24,7 +24,20 @@ pub(super) struct Format {
 }
 
 /// Every format, in the order in which a file is tried.
-pub(super) const FORMATS: &[Format] = &[super::claude::FORMAT, super::codex::FORMAT];
+pub(super) const FORMATS: &[Format] = &[
+    super::claude::FORMAT,
+    super::codex::FORMAT,
+    super::opencode::DATABASE,
+    super::opencode::TREE,
+    super::opencode::EXPORT,
+    super::goose::DATABASE,
+    super::goose::LINES,
+    super::hermes::DATABASE,
+    super::hermes::LINES,
+    super::hermes::SNAPSHOT,
+    super::openhands::V1,
+    super::openhands::V0,
+];
 
 /// What is known of a file before it is read.
 #[derive(Debug, Clone, Copy)]

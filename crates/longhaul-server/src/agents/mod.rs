@@ -15,10 +15,16 @@
 
 mod claude;
 mod codex;
+mod database;
+mod draft;
 mod find;
 mod format;
+mod goose;
+mod hermes;
 mod lines;
 mod moment;
+mod opencode;
+mod openhands;
 mod request;
 mod turn;
 
