@@ -24,7 +24,7 @@ pub(super) struct Format {
 }
 
 /// Every format, in the order in which a file is tried.
-pub(super) const FORMATS: &[Format] = &[];
+pub(super) const FORMATS: &[Format] = &[super::pi::FORMAT];
 
 /// What is known of a file before it is read.
 #[derive(Debug, Clone, Copy)]

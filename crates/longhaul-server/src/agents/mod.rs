@@ -13,9 +13,11 @@
 //! Nothing is ever written into an agent's folder. A database is read from a copy, because opening one in place writes
 //! beside it.
 
+mod folder;
 mod format;
 mod lines;
 mod moment;
+mod pi;
 mod request;
 mod turn;
 
