@@ -43,9 +43,13 @@ fn growth(session: &Session) -> Option<Growth> {
         session.requests.iter().filter(|r| r.reply.is_some() && r.usage.input.is_some()).collect();
     let model = &recorded.last()?.model;
     let recorded: Vec<&&Reported> = recorded.iter().filter(|r| r.model == *model).collect();
+    let input = |r: &Reported| r.usage.input.unwrap().number() as f64;
+    // What was kept over a compaction was answered when the session was much larger.
+    let start = recorded.windows(2).rposition(|pair| input(pair[1]) < 0.6 * input(pair[0])).map_or(0, |at| at + 1);
+    let recorded = &recorded[start..];
     let (first, last) = (recorded.first()?, recorded.last()?);
     let count = |r: &Reported| counted(session, r.reply.unwrap(), model.as_deref());
-    let input = |r: &Reported| r.usage.input.unwrap().number() as f64;
+    if std::env::var_os("EACH").is_some() { for r in recorded.iter() { println!("{} {} {:?}", input(r), count(r), r.reply); } }
     let (begin, end) = (count(first), count(last));
     (recorded.len() > 1).then(|| Growth {
         requests: recorded.len(),

@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::{Arguments, Trial};
 use longhaul_engine::check::{Severity, check};
 use longhaul_engine::models;
-use longhaul_server::agents::{Agent, Asked, Extent, Place, Session, body, read, recognise};
+use longhaul_server::agents::{
+    Agent, Asked, Extent, Origin, Piece, Place, Role, Session, Turn, body, read, recognise,
+};
 
 /// Prints a figure where it is asked for.
 macro_rules! say {
@@ -74,10 +76,13 @@ pub(crate) fn session(name: &str, asked: &Asked) -> Session {
 /// That calls go out without definitions of their tools (A10): a session's file does not hold them.
 const NOT_IN_THE_FILE: &str = "A10";
 
-/// What the receiver of its request would refuse.
+/// What the receiver of its request would refuse, once the next prompt is there.
 fn faults(session: &Session) -> Vec<String> {
+    let mut session = session.clone();
+    let prompt = (Piece::Text("Go on.".to_owned()), Origin::Client);
+    session.turns.push(Turn { role: Role::User, pieces: vec![prompt], at: None });
     let target = models::find(session.model.as_deref().unwrap_or_default()).target(session.dialect);
-    let found = check(&body(session), session.dialect, &target);
+    let found = check(&body(&session), session.dialect, &target);
     let found = found.into_iter().filter(|violation| violation.severity == Severity::Error && violation.rule != NOT_IN_THE_FILE);
     found.map(|violation| format!("{} {} {}", violation.rule, violation.at, violation.message)).collect()
 }
