@@ -24,7 +24,13 @@ pub(super) struct Format {
 }
 
 /// Every format, in the order in which a file is tried.
-pub(super) const FORMATS: &[Format] = &[super::pi::FORMAT];
+pub(super) const FORMATS: &[Format] = &[
+    super::pi::FORMAT,
+    super::gemini::FORMAT,
+    super::cline::FORMAT,
+    super::cline::CLASSIC,
+    super::roo::FORMAT,
+];
 
 /// What is known of a file before it is read.
 #[derive(Debug, Clone, Copy)]

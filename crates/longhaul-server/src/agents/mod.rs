@@ -13,12 +13,16 @@
 //! Nothing is ever written into an agent's folder. A database is read from a copy, because opening one in place writes
 //! beside it.
 
+mod cline;
 mod folder;
 mod format;
+mod gemini;
 mod lines;
 mod moment;
 mod pi;
 mod request;
+mod roo;
+mod tasks;
 mod turn;
 
 pub use format::{Glimpse, Machine, Place};

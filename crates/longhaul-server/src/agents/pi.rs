@@ -13,8 +13,8 @@ use longhaul_engine::{Dialect, Tokens};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::format::{Format, Glimpse, Machine, Place};
 use super::folder;
+use super::format::{Format, Glimpse, Machine, Place};
 use super::lines::{self, LineAt};
 use super::{Agent, Asked, Extent, Moment, Reported, Session, Unread};
 use turns::Turns;
@@ -89,7 +89,8 @@ fn read(place: &Place, asked: &Asked) -> Result<Session, Unread> {
         None => newest.dialect(),
     });
     let mut turns = Turns::new(dialect, model.clone());
-    let mut where_is = |entries: &[usize]| -> Vec<LineAt> { entries.iter().map(|&entry| file.entries[entry].at).collect() };
+    let where_is =
+        |entries: &[usize]| -> Vec<LineAt> { entries.iter().map(|&entry| file.entries[entry].at).collect() };
     lines::again(&place.path, &mut where_is(summary.as_slice()), |line| turns.summary(&line))?;
     lines::again(&place.path, &mut where_is(&sent), |line| turns.entry(&line))?;
     let written = turns.finish(&mut file.unknown);
@@ -275,7 +276,9 @@ impl File {
     fn kept(&self, branch: &[usize], at: usize) -> Vec<usize> {
         let (before, after) = (&branch[..at], &branch[at + 1..]);
         let first = match &self.entries[branch[at]].kept {
-            Some(Kept::Id(id)) => before.iter().position(|&entry| self.entries[entry].id.as_ref() == Some(id)),
+            Some(Kept::Id(id)) => {
+                before.iter().position(|&entry| self.entries[entry].id.as_ref() == Some(id))
+            }
             Some(Kept::Index(index)) => index.checked_sub(1).filter(|&entry| entry < at),
             None => None,
         };
@@ -288,13 +291,18 @@ impl File {
         let mut newest = newest.unwrap_or(&self.model).clone();
         // A change of the model names no API: the replies of that model do.
         if newest.api.is_none() {
-            newest.api = self.replies().find(|reply| reply.model == newest.model).and_then(|reply| reply.api.clone());
+            newest.api =
+                self.replies().find(|reply| reply.model == newest.model).and_then(|reply| reply.api.clone());
         }
         newest
     }
 
     fn replies(&self) -> impl Iterator<Item = &Speaker> {
-        self.entries.iter().rev().filter_map(|entry| entry.speaker.as_ref()).filter(|speaker| speaker.api.is_some())
+        self.entries
+            .iter()
+            .rev()
+            .filter_map(|entry| entry.speaker.as_ref())
+            .filter(|speaker| speaker.api.is_some())
     }
 
     /// The dialect that a model of this name is asked in.
@@ -324,9 +332,10 @@ impl Speaker {
     /// Whether this is the model of that name, with its provider or without.
     fn is(&self, name: &str) -> bool {
         let Some(model) = self.model.as_deref() else { return false };
-        model == name || name.split_once('/').is_some_and(|(provider, rest)| {
-            rest == model && self.provider.as_deref() == Some(provider)
-        })
+        model == name
+            || name
+                .split_once('/')
+                .is_some_and(|(provider, rest)| rest == model && self.provider.as_deref() == Some(provider))
     }
 
     fn dialect(&self) -> Dialect {
@@ -346,8 +355,10 @@ fn spoken(name: &str) -> Dialect {
 impl Spent {
     /// Nothing, where a reply was broken off before anything was counted.
     fn usage(&self) -> Option<Usage> {
-        let tokens = |count: Option<f64>| count.filter(|count| *count >= 0.0).map(|count| Tokens(count as u64));
-        let (read, written, output) = (tokens(self.cache_read), tokens(self.cache_write), tokens(self.output));
+        let tokens =
+            |count: Option<f64>| count.filter(|count| *count >= 0.0).map(|count| Tokens(count as u64));
+        let (read, written, output) =
+            (tokens(self.cache_read), tokens(self.cache_write), tokens(self.output));
         let input = tokens(self.input)? + read.unwrap_or_default() + written.unwrap_or_default();
         let usage = Usage { input: Some(input), read, written, written_1h: None, output };
         (input + output.unwrap_or_default() > Tokens(0)).then_some(usage)

@@ -41,15 +41,22 @@ pub(crate) fn growth_agrees_with_recorded_usage() {
 fn growth(session: &Session) -> Option<Growth> {
     let recorded: Vec<&Reported> =
         session.requests.iter().filter(|r| r.reply.is_some() && r.usage.input.is_some()).collect();
-    let model = &recorded.last()?.model;
+    // Several models count in several ways: the one that answered most is held against.
+    let often = |model: &Option<String>| recorded.iter().filter(|r| r.model == *model).count();
+    let model = &recorded.iter().max_by_key(|r| often(&r.model))?.model;
     let recorded: Vec<&&Reported> = recorded.iter().filter(|r| r.model == *model).collect();
     let input = |r: &Reported| r.usage.input.unwrap().number() as f64;
     // What was kept over a compaction was answered when the session was much larger.
-    let start = recorded.windows(2).rposition(|pair| input(pair[1]) < 0.6 * input(pair[0])).map_or(0, |at| at + 1);
+    let start =
+        recorded.windows(2).rposition(|pair| input(pair[1]) < 0.6 * input(pair[0])).map_or(0, |at| at + 1);
     let recorded = &recorded[start..];
     let (first, last) = (recorded.first()?, recorded.last()?);
     let count = |r: &Reported| counted(session, r.reply.unwrap(), model.as_deref());
-    if std::env::var_os("EACH").is_some() { for r in recorded.iter() { println!("{} {} {:?}", input(r), count(r), r.reply); } }
+    if std::env::var_os("EACH").is_some() {
+        for r in recorded.iter() {
+            println!("{} {} {:?}", input(r), count(r), r.reply);
+        }
+    }
     let (begin, end) = (count(first), count(last));
     (recorded.len() > 1).then(|| Growth {
         requests: recorded.len(),

@@ -33,14 +33,14 @@ pub(crate) use say;
 pub(crate) const SESSIONS: &[(&str, Agent)] = &[
     //    ("aider_own-0805.chat.history.md", Agent::Aider),
     //    ("aider_swe-sphinx-8713.chat.history.md", Agent::Aider),
-    //    ("cline_agentic.compaction.json", Agent::Cline),
-    //    ("cline_fork", Agent::Cline),
-    //    ("gemini_bridge-c6.json", Agent::Gemini),
-    //    ("gemini_vibe.jsonl", Agent::Gemini),
+    ("cline_agentic.compaction.json", Agent::Cline),
+    ("cline_fork", Agent::Cline),
+    ("gemini_bridge-c6.json", Agent::Gemini),
+    ("gemini_vibe.jsonl", Agent::Gemini),
     ("pi_before-compaction.jsonl.gz", Agent::Pi),
     ("pi_future-entry.jsonl", Agent::Pi),
     ("pi_raq-models.jsonl", Agent::Pi),
-    //    ("roo_condensed-e73e", Agent::Roo),
+    ("roo_condensed-e73e", Agent::Roo),
 ];
 
 fn main() {
@@ -83,7 +83,9 @@ fn faults(session: &Session) -> Vec<String> {
     session.turns.push(Turn { role: Role::User, pieces: vec![prompt], at: None });
     let target = models::find(session.model.as_deref().unwrap_or_default()).target(session.dialect);
     let found = check(&body(&session), session.dialect, &target);
-    let found = found.into_iter().filter(|violation| violation.severity == Severity::Error && violation.rule != NOT_IN_THE_FILE);
+    let found = found
+        .into_iter()
+        .filter(|violation| violation.severity == Severity::Error && violation.rule != NOT_IN_THE_FILE);
     found.map(|violation| format!("{} {} {}", violation.rule, violation.at, violation.message)).collect()
 }
 
@@ -110,7 +112,10 @@ fn all_of_a_session_is_valid_too() {
     for (name, _) in SESSIONS {
         let asked = Asked { extent: Extent::Whole, ..Asked::default() };
         let whole = session(name, &asked);
-        assert!(whole.turns.len() >= session(name, &Asked::default()).turns.len() || whole.compactions > 0, "{name}");
+        assert!(
+            whole.turns.len() >= session(name, &Asked::default()).turns.len() || whole.compactions > 0,
+            "{name}"
+        );
         assert_eq!(faults(&whole), Vec::<String>::new(), "{name}");
     }
 }

@@ -62,8 +62,11 @@ fn ordered(order: &Value) -> Vec<Message> {
 /// Ours, each with what its blocks say.
 fn ours(session: &Session) -> Vec<(Message, Vec<String>)> {
     let message = |turn: &Turn| {
-        let named: Vec<(String, String)> =
-            turn.pieces.iter().filter_map(|(piece, at)| Some((named(session, turn, piece, at)?, said(piece)))).collect();
+        let named: Vec<(String, String)> = turn
+            .pieces
+            .iter()
+            .filter_map(|(piece, at)| Some((named(session, turn, piece, at)?, said(piece))))
+            .collect();
         let (names, said): (Vec<String>, Vec<String>) = named.into_iter().unzip();
         ((speaker(session.dialect, turn), names), said)
     };
@@ -105,7 +108,9 @@ fn kind(dialect: Dialect, turn: &Turn, piece: &Piece) -> String {
 fn speaker(dialect: Dialect, turn: &Turn) -> String {
     let first = turn.pieces.first().map(|(piece, _)| piece);
     match first {
-        Some(piece) if dialect == Dialect::Responses && !matches!(piece, Piece::Text(_) | Piece::Image { .. }) => {
+        Some(piece)
+            if dialect == Dialect::Responses && !matches!(piece, Piece::Text(_) | Piece::Image { .. }) =>
+        {
             kind(dialect, turn, piece)
         }
         _ => match turn.role {
@@ -142,8 +147,12 @@ fn words_by_place(sessions: &[&Session]) -> HashMap<String, Vec<String>> {
 /// No line that the agent left out is among ours, unless its words are somebody else's too.
 fn none_is_left_out(name: &str, order: &Value, ours: &[(Message, Vec<String>)]) {
     let left_out = order["left_out"].as_array().unwrap();
-    let ours: Vec<&str> = ours.iter().flat_map(|((_, blocks), _)| blocks).filter_map(|block| block.split(' ').next()).collect();
+    let ours: Vec<&str> =
+        ours.iter().flat_map(|((_, blocks), _)| blocks).filter_map(|block| block.split(' ').next()).collect();
     let both = left_out.iter().filter_map(Value::as_str).filter(|line| ours.contains(line)).count();
-    say!("{name}: {} lines left out by both, {both} by the order alone (same words elsewhere)", left_out.len() - both);
+    say!(
+        "{name}: {} lines left out by both, {both} by the order alone (same words elsewhere)",
+        left_out.len() - both
+    );
     assert!(both <= 1, "{name}: {both} lines that the agent leaves out are sent");
 }

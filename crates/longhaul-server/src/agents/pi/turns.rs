@@ -173,7 +173,8 @@ impl Turns {
             provider: message["provider"].as_str().map(str::to_owned),
             model: message["model"].as_str().map(str::to_owned),
         };
-        let own = self.model.as_deref().is_some_and(|name| speaker.is(name)) && speaker.dialect() == self.dialect;
+        let own =
+            self.model.as_deref().is_some_and(|name| speaker.is(name)) && speaker.dialect() == self.dialect;
         let voice = if own { Voice::Own } else { Voice::Other };
         let blocks = message["content"].as_array().map_or(&[][..], Vec::as_slice);
         let pieces: Vec<(Piece, Origin)> = blocks
@@ -187,7 +188,9 @@ impl Turns {
         self.written.replies.insert(at.line, self.written.turns.len());
         let turn = |pieces| Turn { role: Role::Assistant, pieces, at: at.time };
         match self.dialect {
-            Dialect::Responses => self.written.turns.extend(pieces.into_iter().map(|piece| turn(vec![piece]))),
+            Dialect::Responses => {
+                self.written.turns.extend(pieces.into_iter().map(|piece| turn(vec![piece])))
+            }
             Dialect::Messages | Dialect::Chat => self.written.turns.push(turn(pieces)),
         }
     }
@@ -213,7 +216,8 @@ impl Turns {
 
     fn thought(&self, block: &Value, voice: Voice) -> Option<Piece> {
         let words = text(block, "thinking");
-        let signature = Some(text(block, "thinkingSignature")).filter(|signature| !signature.trim().is_empty());
+        let signature =
+            Some(text(block, "thinkingSignature")).filter(|signature| !signature.trim().is_empty());
         let is_sealed = block["redacted"] == true;
         match (voice, self.dialect) {
             (Voice::Other, _) if is_sealed || words.trim().is_empty() => None,
@@ -269,8 +273,10 @@ impl Turns {
         let id = self.renamed.get(own).cloned().unwrap_or_else(|| self.sent_id(own, Voice::Own));
         self.answered.insert(id.clone());
         let origin = Origin::Line(at.line);
-        let (pictures, words): (Vec<Piece>, Vec<Piece>) =
-            self.content(&message["content"]).into_iter().partition(|piece| matches!(piece, Piece::Image { .. }));
+        let (pictures, words): (Vec<Piece>, Vec<Piece>) = self
+            .content(&message["content"])
+            .into_iter()
+            .partition(|piece| matches!(piece, Piece::Image { .. }));
         let words: Vec<String> = words.into_iter().filter_map(words_of).collect();
         let words = match words.join("\n") {
             none if none.is_empty() && !pictures.is_empty() => PICTURE.to_owned(),
