@@ -30,6 +30,7 @@ pub(super) const FORMATS: &[Format] = &[
     super::cline::FORMAT,
     super::cline::CLASSIC,
     super::roo::FORMAT,
+    super::aider::FORMAT,
 ];
 
 /// What is known of a file before it is read.

@@ -13,6 +13,7 @@
 //! Nothing is ever written into an agent's folder. A database is read from a copy, because opening one in place writes
 //! beside it.
 
+mod aider;
 mod cline;
 mod folder;
 mod format;

@@ -31,8 +31,8 @@ pub(crate) use say;
 
 /// Every session of the folder: how it is named there, and whose it is.
 pub(crate) const SESSIONS: &[(&str, Agent)] = &[
-    //    ("aider_own-0805.chat.history.md", Agent::Aider),
-    //    ("aider_swe-sphinx-8713.chat.history.md", Agent::Aider),
+    ("aider_own-0805.chat.history.md", Agent::Aider),
+    ("aider_swe-sphinx-8713.chat.history.md", Agent::Aider),
     ("cline_agentic.compaction.json", Agent::Cline),
     ("cline_fork", Agent::Cline),
     ("gemini_bridge-c6.json", Agent::Gemini),
