@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use anstream::ColorChoice;
 use clap::Parser;
 
 mod body;
@@ -12,6 +13,7 @@ mod commands;
 mod config;
 mod failure;
 mod input;
+mod numbers;
 mod originals;
 mod output;
 mod parallel;
@@ -23,14 +25,25 @@ use config::Environment;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let done = Cli::try_parse().map_or_else(|refused| cli::answer(&refused), |cli| run(&cli.command));
-    match done {
-        Ok(code) => code,
-        Err(failure) => {
-            output::say(&failure.to_string());
-            ExitCode::from(failure.exit_code())
-        }
+    let done = Cli::try_parse().map_or_else(
+        |refused| cli::answer(&refused),
+        |cli| {
+            ColorChoice::from(cli.color).write_global();
+            run(&cli.command)
+        },
+    );
+    done.unwrap_or_else(|failure| fail(&failure))
+}
+
+/// Says what went wrong to people, and where JSON was asked for, to programs as well: a call may be wrong in so many ways that
+/// the word itself has to tell.
+fn fail(failure: &Failure) -> ExitCode {
+    output::say_failure(&failure.to_string());
+    let is_json = |word: &OsString| word == "--json";
+    if env::args_os().skip(1).take_while(|word| word != "--").any(|word| is_json(&word)) {
+        let _ = output::write_json(None, &failure.json());
     }
+    ExitCode::from(failure.exit_code())
 }
 
 fn run(command: &Command) -> Result<ExitCode, Failure> {
@@ -48,6 +61,9 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Config(args) => commands::config::run(args, &environment)?,
         Command::Explain(args) => commands::explain::run(args, &environment)?,
         Command::Redact(args) => commands::redact::run(args, &environment)?,
+        Command::Engines(args) => commands::engines::run(args, &environment)?,
+        Command::Init(args) => commands::init::run(args, &environment)?,
+        Command::Man(args) => commands::man::run(args)?,
         Command::Completions(args) => commands::completions::run(args)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -25,6 +25,8 @@ pub(super) struct Format {
 
 /// Every format, in the order in which a file is tried.
 pub(super) const FORMATS: &[Format] = &[
+    super::claude::FORMAT,
+    super::codex::FORMAT,
     super::pi::FORMAT,
     super::gemini::FORMAT,
     super::cline::FORMAT,

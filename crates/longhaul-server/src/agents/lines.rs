@@ -8,7 +8,7 @@
 //! An agent may be writing while it is read: what stands after the last line end and is no record yet is left for next time.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;

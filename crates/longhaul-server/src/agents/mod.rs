@@ -14,7 +14,10 @@
 //! beside it.
 
 mod aider;
+mod claude;
 mod cline;
+mod codex;
+mod find;
 mod folder;
 mod format;
 mod gemini;
@@ -26,6 +29,7 @@ mod roo;
 mod tasks;
 mod turn;
 
+pub use find::{is_name, named, sessions};
 pub use format::{Glimpse, Machine, Place};
 pub use moment::Moment;
 pub use request::body;

@@ -34,6 +34,8 @@ pub enum Role {
 pub enum Origin {
     /// A line, counted from 1.
     Line(usize),
+    /// An item of a list in a line: the line from 1, the item from 0.
+    Item(usize, usize),
     /// A row of a database, by its id.
     Row(i64),
     /// A part, an event or a message with an id of its own.

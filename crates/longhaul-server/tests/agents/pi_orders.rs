@@ -1,4 +1,4 @@
-//! What we would send, block by block, against what the agent sent when it took the session up again.
+//! What would be sent of pi's sessions, block by block, against what pi sent when it took them up again.
 //!
 //! An order names where each block stands in the file. It was made by looking the sent words up in the file, so where the same
 //! words stand twice it may name the other place: what is there is compared then.
@@ -9,7 +9,12 @@ use longhaul_engine::Dialect;
 use longhaul_server::agents::{Asked, Extent, Origin, Piece, Role, Session, Turn};
 use serde_json::Value;
 
-use crate::{folder, say, session};
+use crate::support;
+
+tests! {
+    always: [],
+    real: [what_is_sent_agrees_with_the_agents_order],
+}
 
 /// The orders that are held against, and the model that the agent was told to ask.
 const ORDERS: &[(&str, &str)] =
@@ -21,14 +26,15 @@ const EMPTY: &str = r#"Text("")"#;
 /// A message: who speaks, and its blocks.
 type Message = (String, Vec<String>);
 
-pub(crate) fn what_is_sent_agrees_with_the_agents_order() {
+fn what_is_sent_agrees_with_the_agents_order() {
     for (name, model) in ORDERS {
-        let path = folder().join("orders").join(format!("{name}.order.json"));
+        let path = support::real().join("orders").join(format!("{name}.order.json"));
         let order: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let asked = Asked { model: Some((*model).to_owned()), ..Asked::default() };
         let file = order["session"].as_str().unwrap();
-        let sent = session(file, &asked);
-        let whole = session(file, &Asked { extent: Extent::Whole, ..asked });
+        let read = |asked: &Asked| support::read(&support::real().join(file), asked).unwrap();
+        let sent = read(&asked);
+        let whole = read(&Asked { extent: Extent::Whole, ..asked });
         let words = words_by_place(&[&sent, &whole]);
         let (theirs, ours) = (ordered(&order), ours(&sent));
         for (at, (theirs, (ours, said))) in theirs.iter().zip(&ours).enumerate() {
@@ -76,6 +82,7 @@ fn ours(session: &Session) -> Vec<(Message, Vec<String>)> {
 fn named(session: &Session, turn: &Turn, piece: &Piece, at: &Origin) -> Option<String> {
     let place = match at {
         Origin::Line(line) => format!("L{line}"),
+        Origin::Item(line, item) => format!("L{line}[{item}]"),
         Origin::Row(row) => format!("row {row}"),
         Origin::Id(id) => id.clone(),
         Origin::Client => return None,
