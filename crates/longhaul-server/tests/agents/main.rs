@@ -33,8 +33,11 @@ macro_rules! say {
     };
 }
 
+mod growth;
 mod orders;
+mod pi_orders;
 mod support;
+mod valid;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -48,7 +51,7 @@ fn trial(module: &str, (name, run, can_run): (&str, fn(), bool)) -> Trial {
 }
 
 fn main() {
-    let modules = [orders::tests];
+    let modules = [growth::tests, orders::tests, pi_orders::tests, valid::tests];
     let trials = modules.into_iter().flat_map(|tests| tests()).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
