@@ -33,6 +33,10 @@ macro_rules! say {
     };
 }
 
+mod claude;
+mod codex;
+mod damage;
+mod finding;
 mod growth;
 mod orders;
 mod pi_orders;
@@ -51,7 +55,17 @@ fn trial(module: &str, (name, run, can_run): (&str, fn(), bool)) -> Trial {
 }
 
 fn main() {
-    let modules = [growth::tests, orders::tests, pi_orders::tests, valid::tests];
+    let modules = [
+        claude::tests,
+        codex::tests,
+        damage::tests,
+        damage::huge,
+        finding::tests,
+        growth::tests,
+        orders::tests,
+        pi_orders::tests,
+        valid::tests,
+    ];
     let trials = modules.into_iter().flat_map(|tests| tests()).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

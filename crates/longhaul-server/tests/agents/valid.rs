@@ -49,7 +49,8 @@ fn faults(session: &Session) -> Vec<String> {
     session.turns.push(Turn { role: Role::User, pieces: vec![prompt], at: None });
     let target = models::find(session.model.as_deref().unwrap_or_default()).target(session.dialect);
     let found = check(&body(&session), session.dialect, &target).into_iter();
-    let found = found.filter(|violation| violation.severity == Severity::Error && violation.rule != NOT_IN_THE_FILE);
+    let found =
+        found.filter(|violation| violation.severity == Severity::Error && violation.rule != NOT_IN_THE_FILE);
     found.map(|violation| format!("{} {} {}", violation.rule, violation.at, violation.message)).collect()
 }
 
