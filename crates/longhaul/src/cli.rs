@@ -12,6 +12,7 @@ use longhaul_engine::Dialect;
 use longhaul_engine::cache::Provider;
 use longhaul_engine::digest::Kind;
 use longhaul_engine::policy::{CacheStrategy, CacheTtl, EngineName};
+use longhaul_server::agents::{Agent, Extent};
 use serde_json::Value;
 
 use crate::config::{self, Flag};
@@ -74,6 +75,19 @@ measured against breakpoints alone. What a model forgets through a compaction ha
 
 -o FILE.html writes a page with the drawing beside the table; any other -o writes what would be printed.";
 
+const SESSIONS_HELP: &str = "\
+Example:
+  longhaul sessions
+  longhaul sessions --agent claude --since 7d
+  longhaul cost claude:latest
+  longhaul compress codex:0199a213 --preview --diff
+
+A session is named by its agent and its id, or the beginning of it: claude:1f0c; claude:latest is the newest. Every command that \
+reads a BODY takes such a name, or the session's file. Nothing is ever written where agents keep their sessions.
+
+Tokens are the provider's count of the last request where the session has one, else ours (~). The cost is what was recorded: \
+the agent's own figure, or the usage of every request at today's prices.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say what a provider would refuse in a request body
@@ -99,6 +113,15 @@ pub(crate) enum Command {
     /// Replay a session request by request and say what each policy would have cost
     #[command(after_help = COST_HELP, mut_arg("engine", |engine| engine.hide(true)))]
     Cost(CostArgs),
+    /// List the sessions of the coding agents on this machine
+    #[command(after_help = SESSIONS_HELP)]
+    Sessions(SessionsArgs),
+    /// Write the request body that an agent's session would send next
+    #[command(
+        after_help = "Example:\n  longhaul export claude:latest -o next.json\n  longhaul export rollout.jsonl --whole\n\n\
+        What the session's file does not hold, mostly the system prompt and the tools, is said on standard error."
+    )]
+    Export(ExportArgs),
     /// Sum a log of compactions
     #[command(after_help = "Example:\n  longhaul stats compactions.jsonl")]
     Stats(StatsArgs),
@@ -143,7 +166,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// The request body: a file, or - for standard input
+    /// The request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
     #[arg(value_name = "BODY", required_unless_present = "list_rules")]
     pub(crate) body: Option<PathBuf>,
     #[command(flatten)]
@@ -160,7 +183,7 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct TokensArgs {
-    /// The request body: a file, or - for standard input
+    /// The request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
     #[arg(value_name = "BODY")]
     pub(crate) body: PathBuf,
     #[command(flatten)]
@@ -172,7 +195,7 @@ pub(crate) struct TokensArgs {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
 pub(crate) struct CompressArgs {
-    /// Request bodies: files, or - for standard input; one that holds a body a line is worked on line by line
+    /// Request bodies: files, - for standard input, or agents' sessions (files, or claude:latest); one that holds a body a line is worked on line by line
     #[arg(value_name = "BODY", required = true)]
     pub(crate) bodies: Vec<PathBuf>,
     #[command(flatten)]
@@ -311,7 +334,7 @@ impl Strategies {
 
 #[derive(Debug, Args)]
 pub(crate) struct CacheArgs {
-    /// The request body: a file, or - for standard input
+    /// The request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
     #[arg(value_name = "BODY")]
     pub(crate) body: PathBuf,
     #[command(flatten)]
@@ -332,7 +355,7 @@ pub(crate) struct CacheArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CostArgs {
-    /// The session's last request body: a file, or - for standard input
+    /// The session's last request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
     #[arg(value_name = "BODY")]
     pub(crate) body: PathBuf,
     #[command(flatten)]
@@ -360,6 +383,35 @@ pub(crate) struct CostArgs {
     pub(crate) answer: Answer,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArgs {
+    /// Only those of this agent
+    #[arg(long, value_name = "NAME", value_parser = one_of(Agent::ALL, Agent::name))]
+    pub(crate) agent: Option<Agent>,
+    /// Only those written to since: 7d, 12h, or a date (2026-05-01)
+    #[arg(long, value_name = "WHEN", value_parser = numbers::since)]
+    pub(crate) since: Option<numbers::Since>,
+    /// At most so many, the newest; 0 is all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The session: a file, or a name like claude:latest or codex:ID
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: PathBuf,
+    #[command(flatten)]
+    pub(crate) told: Told,
+    /// Write to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -392,6 +444,16 @@ pub(crate) struct Told {
     /// The model, instead of the one that the body names
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    /// Of an agent's session: every turn, as if the agent had never compacted it
+    #[arg(long)]
+    pub(crate) whole: bool,
+}
+
+impl Told {
+    /// How much of a session is wanted.
+    pub(crate) fn extent(&self) -> Extent {
+        if self.whole { Extent::Whole } else { Extent::Next }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -444,9 +506,12 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RedactArgs {
-    /// The text; `-` is standard input
+    /// The text; `-` is standard input. Of an agent's session (its file, or claude:latest) it is the next request's body
     #[arg(value_name = "TEXT", required_unless_present = "list_rules")]
     pub(crate) text: Option<PathBuf>,
+    /// Of an agent's session: every turn, as if the agent had never compacted it
+    #[arg(long)]
+    pub(crate) whole: bool,
     /// What the text is; without it, source code goes by the file's ending
     #[arg(long, value_enum)]
     pub(crate) kind: Option<TextKind>,

@@ -16,9 +16,11 @@ mod input;
 mod numbers;
 mod originals;
 mod output;
+mod paid;
 mod parallel;
 mod progress;
 mod route;
+mod session;
 
 use cli::{Cli, Command};
 use config::Environment;
@@ -59,6 +61,8 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Compress(args) => return commands::compress::run(args, &environment),
         Command::Cache(args) => return commands::cache::run(args, &environment),
         Command::Cost(args) => commands::cost::run(args, &environment)?,
+        Command::Sessions(args) => commands::sessions::run(args, &environment)?,
+        Command::Export(args) => commands::export::run(args)?,
         Command::Stats(args) => commands::stats::run(args)?,
         Command::Recall(args) => return commands::recall::run(args),
         Command::Config(args) => commands::config::run(args, &environment)?,

@@ -1,5 +1,7 @@
 //! Numbers as people type them: `20k`, `1.5M`, `50%`.
 
+use longhaul_server::agents::Moment;
+
 /// A number of tokens.
 pub(crate) fn tokens(typed: &str) -> Result<u64, String> {
     let wrong = || "expected tokens as 20000, 20k or 1.5M".to_owned();
@@ -30,9 +32,53 @@ pub(crate) fn share(typed: &str) -> Result<f64, String> {
     number.map(|number| number / of).ok_or_else(|| "expected a share as 0.5 or 50%".to_owned())
 }
 
+/// How far back to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// So many milliseconds before now.
+    Ago(i64),
+    /// From this moment on.
+    From(Moment),
+}
+
+impl Since {
+    /// The earliest moment that counts.
+    pub(crate) fn moment(self, now: Moment) -> Moment {
+        match self {
+            Self::Ago(millis) => Moment(now.0.saturating_sub(millis)),
+            Self::From(moment) => moment,
+        }
+    }
+}
+
+/// `30m`, `12h`, `7d`, `2w`, or a date.
+pub(crate) fn since(typed: &str) -> Result<Since, String> {
+    let typed = typed.trim();
+    let units = [('m', 60_000), ('h', 3_600_000), ('d', 86_400_000), ('w', 604_800_000)];
+    let short = units.iter().find_map(|(unit, millis)| {
+        let count: i64 = typed.strip_suffix(*unit)?.parse().ok().filter(|count| *count >= 0)?;
+        count.checked_mul(*millis)
+    });
+    match (short, Moment::parse(typed)) {
+        (Some(millis), _) => Ok(Since::Ago(millis)),
+        (None, Some(moment)) => Ok(Since::From(moment)),
+        (None, None) => Err("expected 30m, 12h, 7d, 2w or a date as 2026-05-01".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_far_back_is_a_span_or_a_date() {
+        assert_eq!(since("7d"), Ok(Since::Ago(604_800_000)));
+        assert_eq!(since("90m").unwrap().moment(Moment(5_400_001)), Moment(1));
+        assert_eq!(since("1970-01-02"), Ok(Since::From(Moment(86_400_000))));
+        for wrong in ["", "d", "7", "-1d", "yesterday", "99999999999999999d"] {
+            assert!(since(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn thousands_and_millions_may_be_short() {

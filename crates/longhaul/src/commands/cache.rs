@@ -66,10 +66,11 @@ pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCod
     let to = args.answer.to();
     let inputs = [Some(&args.body), args.compare.as_ref(), args.config.config.as_ref()];
     output::refuse_inputs(to, inputs.into_iter().flatten().map(PathBuf::as_path))?;
-    let body = Body::read(&args.body)?;
+    let body = Body::read(&args.body, &args.told)?;
+    body.say_session(&args.answer);
     let (transcript, notes) = body.parse(&args.told)?;
     if let Some(old) = &args.compare {
-        return super::cache_compare::run(args, &Body::read(old)?, &body, &transcript);
+        return super::cache_compare::run(args, &Body::read(old, &args.told)?, &body, &transcript);
     }
     let mut notes = body::note_lines(&transcript, &notes);
     let provider = route::provider(args.cached.provider, &args.told, &transcript);

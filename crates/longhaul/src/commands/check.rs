@@ -31,13 +31,14 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         to,
         [Some(path), args.before.as_ref()].into_iter().flatten().map(PathBuf::as_path),
     )?;
-    let body = Body::read(path)?;
+    let body = Body::read(path, &args.told)?;
+    body.say_session(&args.answer);
     let (transcript, _) = body.parse(&args.told)?;
     let model = body::model(&args.told, &transcript);
     let target = model.target(transcript.dialect);
     let mut violations = check::check(&body.text, transcript.dialect, &target);
     if let Some(before) = &args.before {
-        let before = Body::read(before)?;
+        let before = Body::read(before, &args.told)?;
         before.parse(&args.told)?;
         violations.extend(check::compare(&before.text, &body.text, transcript.dialect, &target));
     }

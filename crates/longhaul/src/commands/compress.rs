@@ -17,6 +17,7 @@ use crate::config::Environment;
 use crate::failure::Failure;
 use crate::input::{self, Held, Lines};
 use crate::output::{self, Layout};
+use crate::session;
 
 use job::{Call, Memory};
 use outputs::Outputs;
@@ -32,10 +33,26 @@ mod show;
 pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<ExitCode, Failure> {
     places::refuse(args)?;
     let call = Call::new(args, environment)?;
+    if let ([path], false) = (args.bodies.as_slice(), args.jsonl || args.out_dir.is_some())
+        && let Some(read) = session::read(path, &args.told, args.told.extent())?
+    {
+        let body = Body::of_session(read);
+        if args.in_place {
+            refuse_session(&body)?;
+        }
+        if !args.quiet {
+            body.say_session(&args.answer);
+        }
+        return one(&call, &body);
+    }
     match args.bodies.as_slice() {
         [path] if args.jsonl => many::lines(&call, Lines::open(path)?),
         [path] if args.out_dir.is_none() => match input::one_or_lines(path)? {
-            Held::One(bytes) => one(&call, bytes),
+            Held::One(bytes) => {
+                let shown = input::shown(path);
+                let text = input::text(&shown, bytes)?;
+                one(&call, &Body::of_text(shown, text))
+            }
             Held::Lines(_) if args.show.is_some() => {
                 let shown = input::shown(path);
                 Err(Failure::Wrong(format!("{shown} holds several bodies; --show takes one")))
@@ -46,12 +63,22 @@ pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<Exit
     }
 }
 
-fn one(call: &Call<'_>, bytes: Vec<u8>) -> Result<ExitCode, Failure> {
+/// A session's file is its agent's, and no body.
+fn refuse_session(body: &Body) -> Result<(), Failure> {
+    match &body.session {
+        Some(read) => {
+            let (shown, agent) = (&body.shown, read.session.agent);
+            Err(Failure::Wrong(format!(
+                "{shown} is a session of {agent}, which no result can replace; give -o FILE"
+            )))
+        }
+        None => Ok(()),
+    }
+}
+
+fn one(call: &Call<'_>, body: &Body) -> Result<ExitCode, Failure> {
     let args = call.args;
-    let shown = input::shown(&args.bodies[0]);
-    let text = input::text(&shown, bytes)?;
-    let body = Body { shown, text };
-    let done = call.compress(&mut Memory::for_one_body(), &body)?;
+    let done = call.compress(&mut Memory::for_one_body(), body)?;
     if !args.quiet {
         for line in show::headlines(&done) {
             output::say(&line);

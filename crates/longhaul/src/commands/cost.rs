@@ -2,6 +2,7 @@
 
 mod chart;
 mod page;
+mod recorded;
 mod table;
 mod words;
 
@@ -16,19 +17,23 @@ use longhaul_engine::models::Model;
 use longhaul_engine::policy::{CacheStrategy, Config, Policy};
 use longhaul_engine::prices::{Dollars, Prices};
 use longhaul_engine::{Dialect, Refused, Tokens};
+use longhaul_server::agents;
 use serde::Serialize;
 
-use crate::body::{self, Body};
+use crate::body;
 use crate::cli::{CostArgs, Strategies, caching_flags};
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::{input, output, parallel, route};
+use recorded::Recorded;
 
 #[derive(Serialize)]
 struct Answer {
     /// What it comes to, in sentences.
     summary: Vec<String>,
+    /// What is known of the session itself, where an agent's was given.
+    recorded: Option<Recorded>,
     requests: usize,
     policies: Vec<Row>,
     model: String,
@@ -118,7 +123,9 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     }
     let inputs = [Some(&args.body), args.pauses.as_ref(), args.config.config.as_ref()];
     output::refuse_inputs(args.answer.to(), inputs.into_iter().flatten().map(PathBuf::as_path))?;
-    let body = Body::read(&args.body)?;
+    let mut body = recorded::body(args)?;
+    let model = body::model(&args.told, &body.parse(&args.told)?.0);
+    let unseen = recorded::fill(&mut body, &model);
     let (transcript, notes) = body.parse(&args.told)?;
     let mut notes = body::note_lines(&transcript, &notes);
     let asked_model = body::model(&args.told, &transcript);
@@ -147,7 +154,10 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     if requests.is_empty() {
         return Err(Failure::Wrong(format!("{} holds no request that a reply could follow", body.shown)));
     }
-    let (pauses, by) = pauses(args, &requests)?;
+    let agents_own = body.session.as_ref().map(|read| &read.session);
+    let (pauses, by) = pauses(args, &requests, agents_own)?;
+    let recorded = agents_own.map(|session| Recorded { unseen, ..Recorded::of(session, &settings.engine) });
+    notes.extend(body.session_notes());
     let asked = Asked {
         config: &settings.engine,
         policy: &policy,
@@ -165,6 +175,7 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     table::measure(&mut policies);
     let mut answer = Answer {
         summary: Vec::new(),
+        recorded,
         requests: requests.len(),
         policies,
         model: model.name.clone(),
@@ -202,23 +213,29 @@ fn marks(route: &Route) -> Option<Marks> {
 const LONGEST_PAUSE: Duration = Duration::from_hours(24 * 366);
 
 /// The pauses before the requests, and where they come from.
-fn pauses(args: &CostArgs, requests: &[Sent]) -> Result<(Vec<Duration>, Pauses), Failure> {
+fn pauses(
+    args: &CostArgs,
+    requests: &[Sent],
+    session: Option<&agents::Session>,
+) -> Result<(Vec<Duration>, Pauses), Failure> {
+    let own = session.and_then(|session| recorded::pauses(session, requests.len()));
     let seconds = |typed: f64, place: &str| {
         let pause = Duration::try_from_secs_f64(typed).ok().filter(|pause| *pause <= LONGEST_PAUSE);
         let wrong = || format!("{place} is {typed}; a pause is a number of seconds, from 0 to a year");
         pause.ok_or_else(|| Failure::Wrong(wrong()))
     };
-    let (pauses, by, seed) = match (&args.pauses, args.pause) {
-        (Some(path), _) => (recorded(path, requests.len(), seconds)?, "recorded", None),
-        (None, Some(typed)) => (vec![seconds(typed, "--pause")?; requests.len()], "constant", None),
-        (None, None) => (cost::pauses(requests, args.seed), "drawn", Some(args.seed)),
+    let (pauses, by, seed) = match (&args.pauses, args.pause, own) {
+        (Some(path), ..) => (listed(path, requests.len(), seconds)?, "recorded", None),
+        (None, Some(typed), _) => (vec![seconds(typed, "--pause")?; requests.len()], "constant", None),
+        (None, None, Some(own)) => (own, "recorded", None),
+        (None, None, None) => (cost::pauses(requests, args.seed), "drawn", Some(args.seed)),
     };
     let over_five_minutes = pauses.iter().skip(1).filter(|pause| **pause > FIVE_MINUTES).count();
     Ok((pauses, Pauses { by, seed, over_five_minutes }))
 }
 
 /// The pauses of a file, one a line, before every request but the first.
-fn recorded(
+fn listed(
     path: &Path,
     requests: usize,
     seconds: impl Fn(f64, &str) -> Result<Duration, Failure>,

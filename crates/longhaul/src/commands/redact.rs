@@ -8,11 +8,13 @@ use longhaul_engine::policy::Invalid;
 use longhaul_engine::redact::{Content, Found, Redactor, RuleSummary, Rules};
 use serde::Serialize;
 
-use crate::cli::{RedactArgs, TextKind};
+use crate::body::Body;
+use crate::cli::{RedactArgs, TextKind, Told};
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
 use crate::input;
 use crate::output::{self, Page};
+use crate::session;
 
 /// How much is read at a time.
 const CHUNK: usize = 1 << 20;
@@ -47,8 +49,18 @@ pub(crate) fn run(args: &RedactArgs, environment: &Environment) -> Result<(), Fa
     let inputs = [Some(path), args.config.config.as_deref()];
     output::refuse_inputs(args.answer.to(), inputs.into_iter().flatten())?;
     let redactor = Redactor::numbered(rules);
+    let told = Told { dialect: None, model: None, whole: args.whole };
+    if args.kind.is_none()
+        && let Some(read) = session::read(path, &told, told.extent())?
+    {
+        let body = Body::of_session(read);
+        body.say_session(&args.answer);
+        return json(args, &body, redactor);
+    }
     let content = match args.kind {
-        Some(TextKind::Json) => return json(args, path, redactor),
+        Some(TextKind::Json) => {
+            return json(args, &Body::of_text(input::shown(path), input::read_text(path)?), redactor);
+        }
         Some(TextKind::Text) => Content::Text,
         Some(TextKind::Code) => Content::Code,
         None => Content::of_path(&path.to_string_lossy()),
@@ -72,11 +84,10 @@ fn list(args: &RedactArgs, rules: &[RuleSummary]) -> Result<(), Failure> {
     output::give(to, &page)
 }
 
-fn json(args: &RedactArgs, path: &Path, mut redactor: Redactor) -> Result<(), Failure> {
-    let body = input::read_text(path)?;
+fn json(args: &RedactArgs, body: &Body, mut redactor: Redactor) -> Result<(), Failure> {
     let done = redactor
-        .redact_json(&body)
-        .map_err(|error| Failure::Wrong(format!("{}: {error}; use --kind text", input::shown(path))))?;
+        .redact_json(&body.text)
+        .map_err(|error| Failure::Wrong(format!("{}: {error}; use --kind text", body.shown)))?;
     for sealed in &done.sealed {
         let Found { kind, start, .. } = sealed;
         output::say(&format!(

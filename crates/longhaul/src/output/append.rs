@@ -34,6 +34,7 @@ pub(crate) fn append(file: &Path, lines: &str, readers: Readers) -> Result<(), F
         to.write_all(lines.as_bytes())?;
         Ok(cut)
     };
+    crate::session::refuse_home(file)?;
     let cut = write().map_err(|error| unwritable(file, &error))?;
     if cut {
         let shown = file.display();

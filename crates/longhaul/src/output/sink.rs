@@ -30,6 +30,7 @@ impl<'p> Sink<'p> {
         };
         let failed = |error: std::io::Error| unwritable(path, &error);
         let target = behind_links(path).map_err(failed)?;
+        crate::session::refuse_home(&target)?;
         let there = fs::metadata(&target).ok();
         if there.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(failed(ErrorKind::IsADirectory.into()));

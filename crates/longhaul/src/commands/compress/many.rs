@@ -30,9 +30,9 @@ pub(super) fn files(call: &Call<'_>) -> Result<ExitCode, Failure> {
     let mut outputs = Outputs::open(call, Layout::Line)?;
     let mut tally = Tally::new(call, Some(args.bodies.len()));
     let work = |memory: &mut Memory, path: &PathBuf| {
-        let body = Body::read(path)?;
+        let body = Body::read(path, &args.told)?;
         let done = call.compress(memory, &body)?;
-        Ok((target(call, path)?, body, done))
+        Ok((target(call, path, &body)?, body, done))
     };
     let give = |worked: Result<(Option<PathBuf>, Body, Done), Failure>| {
         let given = match &worked {
@@ -51,12 +51,20 @@ pub(super) fn files(call: &Call<'_>) -> Result<ExitCode, Failure> {
     finish(stopped, tally, outputs)
 }
 
-fn target(call: &Call<'_>, body: &Path) -> Result<Option<PathBuf>, Failure> {
+fn target(call: &Call<'_>, path: &Path, body: &Body) -> Result<Option<PathBuf>, Failure> {
     if call.args.in_place {
-        return Ok(Some(body.to_owned()));
+        super::refuse_session(body)?;
+        return Ok(Some(path.to_owned()));
     }
     let directory = call.args.out_dir.as_deref().filter(|_| !call.args.preview);
-    directory.map(|directory| places::target(directory, body)).transpose()
+    match (directory, &body.session) {
+        // The request is no session file, and is not to be taken for one.
+        (Some(directory), Some(read)) => {
+            let (agent, id) = (read.session.agent, &read.session.id);
+            Ok(Some(directory.join(format!("{agent}-{}.json", id.replace(['/', '\\', ':'], "-")))))
+        }
+        (directory, _) => directory.map(|directory| places::target(directory, path)).transpose(),
+    }
 }
 
 /// What a line becomes, and how it went; nothing where the line is blank.
@@ -110,7 +118,7 @@ fn pass(call: &Call<'_>, memory: &mut Memory, line: Line) -> Passed {
         return Passed { bytes: line.bytes, how: None };
     }
     let shown = format!("line {} of {}", line.number, input::shown(&call.args.bodies[0]));
-    let body = input::text(&shown, line.bytes.clone()).map(|text| Body { shown, text });
+    let body = input::text(&shown, line.bytes.clone()).map(|text| Body::of_text(shown, text));
     match body.and_then(|body| call.compress(memory, &body)) {
         Ok(mut done) => {
             let bytes = done.text.take().map_or(line.bytes, String::into_bytes);

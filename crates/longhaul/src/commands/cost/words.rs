@@ -3,7 +3,8 @@
 use longhaul_engine::Tokens;
 use longhaul_engine::cost::Course;
 
-use super::{Answer, Row};
+use super::{Answer, Recorded, Row};
+use crate::paid::{Answered, By, Paid};
 
 /// The share of another sum below which two sums are the same to a reader.
 const SAME: f64 = 0.005;
@@ -16,9 +17,21 @@ pub(super) fn summary(answer: &Answer) -> Vec<String> {
     else {
         return Vec::new();
     };
-    let mut sentences = vec![sums(answer, nothing, marks, scheduler)];
-    sentences.extend(breakpoints(nothing, marks));
-    sentences.push(compaction(marks, scheduler));
+    let mut sentences = Vec::new();
+    match answer.recorded.as_ref().and_then(|recorded| Some((recorded, recorded.paid.as_ref()?))) {
+        Some((recorded, paid)) => {
+            sentences.push(really(answer, paid, marks, scheduler));
+            sentences.push(rests_on(answer, recorded, paid));
+        }
+        None => {
+            sentences.push(sums(answer, nothing, marks, scheduler));
+            sentences.extend(breakpoints(nothing, marks));
+            sentences.push(compaction(marks, scheduler));
+        }
+    }
+    if let Some(recorded) = &answer.recorded {
+        sentences.push(replayed(answer, recorded));
+    }
     if marks.over_window > 0 {
         let (over, window) = (counted(marks.over_window, "request"), answer.window);
         sentences.push(format!(
@@ -44,6 +57,76 @@ fn sums(answer: &Answer, nothing: &Row, marks: &Row, scheduler: &Row) -> String 
     format!(
         "{opening} would have cost {none} with nothing, {alone} with cache breakpoints alone, and {when} with compaction when it pays."
     )
+}
+
+/// What was paid for an agent's session, what it would have cost, and what makes the difference.
+fn really(answer: &Answer, paid: &Paid, marks: &Row, scheduler: &Row) -> String {
+    let (cost, alone, when) = (paid.usd, marks.usd, scheduler.usd);
+    let why = if scheduler.compactions == 0 {
+        "a compaction would not have paid".to_owned()
+    } else {
+        let (times, sent, instead) =
+            (counted(scheduler.compactions, "compaction"), sent(scheduler), sent(marks));
+        format!("with {times}, {sent} tokens would have been sent in all instead of {instead}")
+    };
+    let to = if paid.models.len() > 1 { format!(" and all to {}", answer.model) } else { String::new() };
+    format!(
+        "This session cost {cost}; sent whole{to} it would have cost {alone} with cache breakpoints alone, and {when} with compaction when \
+         it pays: {why}."
+    )
+}
+
+/// What the first sum is made of.
+fn rests_on(answer: &Answer, recorded: &Recorded, paid: &Paid) -> String {
+    let requests = counted(paid.requests, "request");
+    let models = match paid.models.as_slice() {
+        [] | [_] => String::new(),
+        several => {
+            let each = |answered: &Answered| format!("{} {}", answered.model, answered.requests);
+            format!(" ({})", several.iter().map(each).collect::<Vec<_>>().join(", "))
+        }
+    };
+    let whose = match paid.by {
+        By::Agent => format!("what {} wrote down", recorded.agent),
+        By::Prices => format!("the usage that was recorded, at prices of {}", answer.prices.date),
+        By::Both => format!("what {} wrote down, and else the recorded usage at our prices", recorded.agent),
+    };
+    let cached = paid
+        .usage
+        .hit_rate()
+        .map_or(String::new(), |rate| format!("; {} of the input was cached", percent(rate)));
+    let compacted = match recorded.compactions {
+        0 => String::new(),
+        times => format!("; {} compacted it {}", recorded.agent, times_in_words(times)),
+    };
+    let unpriced = match paid.unpriced {
+        0 => String::new(),
+        some => format!("; {} to models without a known price not counted", counted(some, "request")),
+    };
+    format!("What it cost is {whose}, of {requests}{models}{cached}{compacted}{unpriced}.")
+}
+
+/// What the other sums are made of.
+fn replayed(answer: &Answer, recorded: &Recorded) -> String {
+    let requests = counted(answer.requests, "request");
+    let unseen = match recorded.unseen {
+        Tokens::ZERO => String::new(),
+        tokens => format!(
+            "; {tokens} tokens of system prompt and tools, which the file does not hold, are put in as the first report says"
+        ),
+    };
+    format!(
+        "The others replay {requests} of its active branch as if {} had never compacted it{unseen}.",
+        recorded.agent
+    )
+}
+
+fn times_in_words(times: usize) -> String {
+    match times {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        more => format!("{more} times"),
+    }
 }
 
 /// What breakpoints do, where they do anything.
