@@ -2,6 +2,7 @@
 
 use longhaul_engine::known::Known;
 use longhaul_engine::meter::{Meter, Parts};
+use longhaul_engine::tokens::percent;
 use longhaul_engine::{Dialect, Tokens};
 use serde::Serialize;
 
@@ -58,10 +59,9 @@ fn page(answer: &Answer) -> Page {
     let Parts { system, tools, user, assistant, reasoning, calls, results, images } = answer.parts;
     let total = answer.total;
     let row = |name: &str, tokens: Tokens| {
-        let share = 100.0 * tokens.number() as f64 / total.number().max(1) as f64;
-        let (tokens, share) =
-            (format!("{:>11}", output::grouped(tokens.number())), format!("{share:>5.1} %"));
-        [name.to_owned(), tokens, share].map(Line::from)
+        let share = percent(tokens.number() as f64, total.number() as f64);
+        let share = share.map_or_else(|| "      -".to_owned(), |share| format!("{share:>5.1} %"));
+        [name.to_owned(), format!("{:>11}", output::grouped(tokens.number())), share].map(Line::from)
     };
     let parts = [
         ("system", system),
