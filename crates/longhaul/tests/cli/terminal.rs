@@ -60,7 +60,8 @@ fn one_switch_colours_every_command() {
         "body.json",
         json!({"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}).to_string(),
     );
-    folder.file("log.jsonl", "");
+    let row = r#"{"engine":"compressor","reason":"r","tokens_before":9,"tokens_after":3,"messages_before":2,"messages_after":1,"ratio":0.5}"#;
+    folder.file("log.jsonl", row);
     let calls: [&[&str]; 8] = [
         &["check", "body.json"],
         &["tokens", "body.json"],
