@@ -21,7 +21,13 @@ const COMPACTED_LAST: &[&str] = &["cline_fork"];
 /// Sessions whose growth cannot agree, and why.
 const DIFFERS: &[(&str, &str)] = &[
     ("aider", "requests hold files and a map of the repository, which come and go and are not in the file"),
-    ("pi_raq-models", "what the model thought comes back sealed in signatures, which are redacted in this file"),
+    (
+        "pi_raq-models",
+        "what the model thought comes back sealed in signatures, which are redacted in this file",
+    ),
+    ("codex_agentv", "what the model thought comes back sealed, and is redacted in this file"),
+    ("claude_coderabbit", "the client adds reminders and what it thought is left out of the file"),
+    ("claude_spotter", "the client adds reminders that are not in the file"),
 ];
 
 /// How far apart the two may be.

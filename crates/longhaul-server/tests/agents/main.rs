@@ -33,9 +33,14 @@ macro_rules! say {
     };
 }
 
+mod aider;
+mod cline;
+mod gemini;
 mod growth;
 mod orders;
+mod pi;
 mod pi_orders;
+mod roo;
 mod support;
 mod valid;
 
@@ -51,7 +56,17 @@ fn trial(module: &str, (name, run, can_run): (&str, fn(), bool)) -> Trial {
 }
 
 fn main() {
-    let modules = [growth::tests, orders::tests, pi_orders::tests, valid::tests];
+    let modules = [
+        aider::tests,
+        cline::tests,
+        gemini::tests,
+        growth::tests,
+        orders::tests,
+        pi::tests,
+        pi_orders::tests,
+        roo::tests,
+        valid::tests,
+    ];
     let trials = modules.into_iter().flat_map(|tests| tests()).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
