@@ -26,9 +26,11 @@ const DIFFERS: &[(&str, &str)] = &[
         "what the model thought comes back sealed in signatures, which are redacted in this file",
     ),
     ("codex_agentv", "what the model thought comes back sealed, and is redacted in this file"),
-    ("claude_coderabbit", "the client adds reminders and what it thought is left out of the file"),
-    ("claude_spotter", "the client adds reminders that are not in the file"),
 ];
+
+/// Sessions that grow by more than is counted, without a cause that is known. In both some 90 tokens a step are missing, evenly
+/// over all steps: framing that the meter leaves out would look like that, and so would words that the client adds to each.
+const NOT_EXPLAINED: &[&str] = &["claude_coderabbit", "claude_spotter"];
 
 /// How far apart the two may be.
 const TOLERATED: f64 = 0.10;
@@ -63,8 +65,10 @@ fn growth_agrees_with_recorded_usage() {
             with_replies * 100.0,
             growth.constant,
         );
-        let is_explained = DIFFERS.iter().any(|(start, _)| name.starts_with(start));
-        if error.abs() > TOLERATED && !is_explained {
+        let listed =
+            DIFFERS.iter().map(|(start, _)| start).chain(NOT_EXPLAINED).any(|start| name.starts_with(start));
+        // One that agrees has no place in a list of those that do not.
+        if listed == (error.abs() <= TOLERATED) {
             wrong.push(format!("{name}: {:+.1} %", error * 100.0));
         }
     }
