@@ -33,13 +33,18 @@ macro_rules! say {
     };
 }
 
+mod aider;
 mod claude;
+mod cline;
 mod codex;
 mod damage;
 mod finding;
+mod gemini;
 mod growth;
 mod orders;
+mod pi;
 mod pi_orders;
+mod roo;
 mod support;
 mod valid;
 
@@ -56,14 +61,19 @@ fn trial(module: &str, (name, run, can_run): (&str, fn(), bool)) -> Trial {
 
 fn main() {
     let modules = [
+        aider::tests,
         claude::tests,
+        cline::tests,
         codex::tests,
         damage::tests,
         damage::huge,
         finding::tests,
+        gemini::tests,
         growth::tests,
         orders::tests,
+        pi::tests,
         pi_orders::tests,
+        roo::tests,
         valid::tests,
     ];
     let trials = modules.into_iter().flat_map(|tests| tests()).collect();
