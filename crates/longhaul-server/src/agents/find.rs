@@ -67,6 +67,18 @@ pub fn named(machine: &Machine, name: &str) -> Result<Place, Unread> {
     }
 }
 
+/// Whose sessions are kept where this path is, or in it.
+#[must_use]
+pub fn keeper(machine: &Machine, path: &Path) -> Option<Agent> {
+    let keeps = |format: &&super::format::Format| {
+        (format.homes)(machine).iter().any(|home| {
+            let real = home.canonicalize();
+            path.starts_with(home) || real.is_ok_and(|real| path.starts_with(real))
+        })
+    };
+    FORMATS.iter().find(keeps).map(|format| format.agent)
+}
+
 /// A file's name without one of these endings, packed or not.
 pub(super) fn bare_name<'p>(path: &'p Path, endings: &[&str]) -> Option<&'p str> {
     let name = path.file_name()?.to_str()?;

@@ -27,6 +27,12 @@ pub(super) struct Format {
 pub(super) const FORMATS: &[Format] = &[
     super::claude::FORMAT,
     super::codex::FORMAT,
+    super::pi::FORMAT,
+    super::gemini::FORMAT,
+    super::cline::FORMAT,
+    super::cline::CLASSIC,
+    super::roo::FORMAT,
+    super::aider::FORMAT,
     super::opencode::DATABASE,
     super::opencode::TREE,
     super::opencode::EXPORT,

@@ -13,22 +13,29 @@
 //! Nothing is ever written into an agent's folder. A database is read from a copy, because opening one in place writes
 //! beside it.
 
+mod aider;
 mod claude;
+mod cline;
 mod codex;
 mod database;
 mod draft;
 mod find;
+mod folder;
 mod format;
+mod gemini;
 mod goose;
 mod hermes;
 mod lines;
 mod moment;
 mod opencode;
 mod openhands;
+mod pi;
 mod request;
+mod roo;
+mod tasks;
 mod turn;
 
-pub use find::{is_name, named, sessions};
+pub use find::{is_name, keeper, named, sessions};
 pub use format::{Glimpse, Machine, Place};
 pub use moment::Moment;
 pub use request::body;

@@ -35,11 +35,14 @@ macro_rules! say {
 
 mod databases;
 mod goose;
+mod growth;
 mod hermes;
 mod opencode;
 mod openhands;
 mod orders;
+mod pi_orders;
 mod support;
+mod valid;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -56,10 +59,13 @@ fn main() {
     let modules = [
         databases::tests,
         goose::tests,
+        growth::tests,
         hermes::tests,
         opencode::tests,
         openhands::tests,
         orders::tests,
+        pi_orders::tests,
+        valid::tests,
     ];
     let trials = modules.into_iter().flat_map(|tests| tests()).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();

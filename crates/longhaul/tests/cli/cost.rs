@@ -68,7 +68,8 @@ fn the_table_says_what_it_rests_on_and_the_page_is_one_file() {
     let folder = Folder::new("cost-page");
     let run = cost(&folder, &session(30), &["--pause", "20", "-o", "cost.html", "--context-length", "20000"]);
     assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.out.starts_with("policy "), "{}", run.out);
+    assert!(run.out.starts_with("These 31 requests to claude-"), "{}", run.out);
+    assert!(run.out.contains("\npolicy "), "{}", run.out);
     assert!(
         run.out.contains("31 requests over 10 minutes (pauses constant; 0 over five minutes)"),
         "{}",
@@ -76,7 +77,8 @@ fn the_table_says_what_it_rests_on_and_the_page_is_one_file() {
     );
     assert!(run.out.contains("Prompt caching: on (Claude, 5m)"), "{}", run.out);
     let page = std::fs::read_to_string(folder.0.join("cost.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 3);
+    assert_eq!(page.matches("<svg class=\"wide\"").count(), 3);
+    assert_eq!(page.matches("<svg class=\"narrow\"").count(), 3);
     for outside in ["http-equiv", "<script", "<link", "src="] {
         assert!(!page.contains(outside), "{outside}");
     }

@@ -9,5 +9,7 @@ mod compress_many;
 mod configuration;
 mod cost;
 mod digest;
+mod files;
 mod redact;
 mod support;
+mod terminal;
