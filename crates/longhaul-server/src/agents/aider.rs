@@ -11,7 +11,9 @@ use longhaul_engine::prices::Usage;
 use longhaul_engine::{Dialect, Tokens};
 
 use super::format::{Format, Glimpse, Machine, Place};
-use super::{Agent, Asked, Extent, Moment, Origin, Piece, Reported, Role, Session, Turn, Unread, folder, lines};
+use super::{
+    Agent, Asked, Extent, Moment, Origin, Piece, Reported, Role, Session, Turn, Unread, folder, lines,
+};
 
 pub(super) const FORMAT: Format = Format { agent: Agent::Aider, shows, homes, list, read };
 
@@ -105,7 +107,9 @@ impl Section<'_> {
     /// Whether a model was asked and answered; many sessions are a command or two.
     fn has_answer(&self) -> bool {
         let mut rest = self.lines.iter().skip_while(|line| !line.starts_with("#### "));
-        rest.any(|line| !line.trim().is_empty() && !["#### ", "> ", "# "].iter().any(|start| line.starts_with(start)))
+        rest.any(|line| {
+            !line.trim().is_empty() && !["#### ", "> ", "# "].iter().any(|start| line.starts_with(start))
+        })
     }
 }
 
@@ -176,7 +180,9 @@ impl Log {
 
     /// What the program says: which model it asks, and what a request took.
     fn program(&mut self, said: &str, began: Option<Moment>) {
-        if let Some(model) = ["Model: ", "Models: ", "Main model: "].iter().find_map(|start| said.strip_prefix(start)) {
+        if let Some(model) =
+            ["Model: ", "Models: ", "Main model: "].iter().find_map(|start| said.strip_prefix(start))
+        {
             self.model = model.split(" with ").next().map(str::to_owned);
         } else if let Some(usage) = usage(said) {
             let reply = self.turns.iter().rposition(|turn| turn.role == Role::Assistant);

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use longhaul_engine::check::{Severity, Violation, check};
-use longhaul_engine::known::Known;
-use longhaul_engine::meter::Meter;
-use longhaul_engine::{models, wire};
+use longhaul_engine::models;
 use longhaul_server::agents::{self, Agent, Asked, Extent, Machine, Place, Session, Unread};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -60,25 +58,11 @@ pub(crate) fn named(agent: Agent, path: &Path, id: &str) -> Session {
 pub(crate) fn body(session: &Session) -> Value {
     let body = agents::body(session);
     let target = models::find(session.model.as_deref().unwrap_or_default()).target(session.dialect);
-    let refused = |v: &Violation| v.severity == Severity::Error && (v.rule != "A10" || session.tools.is_some());
+    let refused =
+        |v: &Violation| v.severity == Severity::Error && (v.rule != "A10" || session.tools.is_some());
     let wrong: Vec<_> = check(&body, session.dialect, &target).into_iter().filter(refused).collect();
     assert!(wrong.is_empty(), "{}: {wrong:?}", session.id);
     serde_json::from_str(&body).unwrap()
-}
-
-/// How much the prompt grew from the first to the last request whose reply is among the turns: reported, and counted here.
-pub(crate) fn growth(session: &Session) -> (f64, f64) {
-    let placed: Vec<(usize, u64)> =
-        session.requests.iter().filter_map(|r| Some((r.reply?, r.usage.input?.0))).collect();
-    let (first, last) = (placed[0], placed[placed.len() - 1]);
-    let counted = |turns: usize| {
-        let cut = Session { turns: session.turns[..turns].to_vec(), system: None, tools: None, ..session.clone() };
-        let text = agents::body(&cut);
-        let (transcript, _) = wire::parse(session.dialect, &text).unwrap();
-        let model = models::find(session.model.as_deref().unwrap_or_default());
-        Meter::of(&model).parts(&mut Known::default(), &transcript).total().0 as f64
-    };
-    (last.1 as f64 - first.1 as f64, counted(last.0) - counted(first.0))
 }
 
 /// A machine with a home and these variables.
@@ -100,7 +84,8 @@ const GOOSE: &str = "
     INSERT INTO sessions VALUES ('one', '/garden', '2026-05-01 10:00:00');
     INSERT INTO messages VALUES (1, 'one', 'user', '[{\"type\":\"text\",\"text\":\"Water the beans.\"}]', 1);";
 
-const SECOND: &str = "INSERT INTO messages VALUES (2, 'one', 'assistant', '[{\"type\":\"text\",\"text\":\"Done.\"}]', 2);";
+const SECOND: &str =
+    "INSERT INTO messages VALUES (2, 'one', 'assistant', '[{\"type\":\"text\",\"text\":\"Done.\"}]', 2);";
 
 fn turns(path: &Path) -> usize {
     session(path, &Asked::default()).turns.len()
@@ -108,7 +93,8 @@ fn turns(path: &Path) -> usize {
 
 /// Names, sizes and contents of a folder.
 fn listing(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
 }
@@ -137,7 +123,9 @@ fn what_another_program_has_not_committed_is_not_read() {
         other.execute_batch("PRAGMA cache_size=1; PRAGMA cache_spill=1; BEGIN IMMEDIATE;").unwrap();
         for number in 10..200 {
             let filler = "leaf ".repeat(400);
-            let row = format!("INSERT INTO messages VALUES ({number}, 'one', 'user', '[{{\"type\":\"text\",\"text\":\"{filler}\"}}]', 2)");
+            let row = format!(
+                "INSERT INTO messages VALUES ({number}, 'one', 'user', '[{{\"type\":\"text\",\"text\":\"{filler}\"}}]', 2)"
+            );
             other.execute_batch(&row).unwrap();
         }
         assert_eq!(support::shown(&session(&path, &Asked::default())), "user: row 1 text", "{mode}");

@@ -133,7 +133,12 @@ fn neighbours_become_one_message_and_the_first_is_the_users() {
         ("user", said("Hello."), 2, Value::Null),
         ("user", said("Are you there?"), 3, Value::Null),
         ("assistant", json!([{"type": "thinking", "thinking": "I am.", "signature": ""}]), 4, Value::Null),
-        ("assistant", json!([{"type": "text", "text": "I "}, {"type": "text", "text": "am. \n"}]), 5, Value::Null),
+        (
+            "assistant",
+            json!([{"type": "text", "text": "I "}, {"type": "text", "text": "am. \n"}]),
+            5,
+            Value::Null,
+        ),
     ]);
     assert_eq!(shown(&session), "user: row 2 text, row 3 text | assistant: row 4 thinking, row 5 text");
     let body = body(&session);
@@ -158,12 +163,18 @@ fn what_is_for_the_screen_is_skipped_and_what_is_unknown_is_counted() {
         {"type": "hologram", "data": "x"}
     ]);
     let session = next(&[
-        ("user", json!([{"type": "conversationCompacted", "msg": "x"}, {"type": "text", "text": "Hi."}]), 1, Value::Null),
+        (
+            "user",
+            json!([{"type": "conversationCompacted", "msg": "x"}, {"type": "text", "text": "Hi."}]),
+            1,
+            Value::Null,
+        ),
         ("assistant", screen, 2, Value::Null),
         ("gardener", said("?"), 3, Value::Null),
     ]);
     assert_eq!(shown(&session), "user: row 1 text | assistant: row 2 text");
-    let unknown: Vec<(&str, usize)> = session.unknown.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
+    let unknown: Vec<(&str, usize)> =
+        session.unknown.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
     assert_eq!(unknown, [("content hologram", 1), ("role gardener", 1)]);
 }
 
@@ -177,12 +188,19 @@ fn a_picture_in_a_result_follows_it() {
     let sent = "user: row 1 text | assistant: row 2 call | tool: row 3 result | user: row 3 image";
     assert_eq!(shown(&session), sent);
     let body = body(&session);
-    assert!(body["messages"][2]["content"].as_str().unwrap().starts_with("Taken. This tool result included an image"));
+    assert!(
+        body["messages"][2]["content"]
+            .as_str()
+            .unwrap()
+            .starts_with("Taken. This tool result included an image")
+    );
 }
 
 fn a_failed_call_says_so() {
-    let error = json!({"type": "toolResponse", "id": "a", "toolResult": {"status": "error", "error": "no such bed"}});
-    let unread = json!({"type": "toolRequest", "id": "b", "toolCall": {"status": "error", "error": "no JSON"}});
+    let error =
+        json!({"type": "toolResponse", "id": "a", "toolResult": {"status": "error", "error": "no such bed"}});
+    let unread =
+        json!({"type": "toolRequest", "id": "b", "toolCall": {"status": "error", "error": "no JSON"}});
     let session = next(&[
         ("user", said("Dig."), 1, Value::Null),
         ("assistant", json!([call("a"), unread]), 2, Value::Null),
@@ -207,7 +225,8 @@ fn usage_is_the_ledgers_with_the_reply_of_each_request() {
         ("assistant", said("2"), 4, used(120)),
     ]);
     let session = of(&format!("{list} {ledger}"), &Asked::default());
-    let told: Vec<_> = session.requests.iter().map(|r| (r.usage.input.unwrap().0, r.reply, r.dollars)).collect();
+    let told: Vec<_> =
+        session.requests.iter().map(|r| (r.usage.input.unwrap().0, r.reply, r.dollars)).collect();
     assert_eq!(told, [(100, Some(1), Some(0.01)), (90, None, Some(0.02)), (120, Some(3), Some(0.03))]);
     assert_eq!(session.requests[0].usage.read, Some(Tokens(60)));
 }
@@ -217,8 +236,7 @@ fn usage_without_a_ledger_is_the_messages_own() {
         "inference": {"requestedModel": "gpt-4.1"},
         "usage": {"inputTokens": 70, "outputTokens": 5, "cacheReadTokens": 10, "cost": 0.5}
     });
-    let session =
-        next(&[("user", said("One."), 1, Value::Null), ("assistant", said("1"), 2, used)]);
+    let session = next(&[("user", said("One."), 1, Value::Null), ("assistant", said("1"), 2, used)]);
     let [request] = session.requests.as_slice() else { panic!("{:?}", session.requests) };
     assert_eq!((request.usage.input, request.usage.read), (Some(Tokens(70)), Some(Tokens(10))));
     assert_eq!((request.reply, request.model.as_deref()), (Some(1), Some("gpt-4.1")));
@@ -257,7 +275,8 @@ fn homes_are_found_on_every_system() {
         folder.file(&format!("{place}/20250101_1.jsonl"), "{}\n");
         let paths: Vec<(&str, std::path::PathBuf)> =
             variables.iter().map(|(name, path)| (*name, folder.0.join(path))).collect();
-        let variables: Vec<(&str, &Path)> = paths.iter().map(|(name, path)| (*name, path.as_path())).collect();
+        let variables: Vec<(&str, &Path)> =
+            paths.iter().map(|(name, path)| (*name, path.as_path())).collect();
         let mut ids = found(&machine(&folder.0, &variables), Agent::Goose);
         ids.sort();
         assert_eq!(ids, ["20250101_1", "s1"], "{place}");
@@ -299,13 +318,16 @@ fn a_request_in_messages_form_puts_results_into_the_users_turn() {
         ..Asked::default()
     };
     let session = of(&list, &asked);
-    let sent = "user: row 1 text | assistant: row 2 call, row 2 call | user: row 3 result, row 3 result, row 4 text";
+    let sent =
+        "user: row 1 text | assistant: row 2 call, row 2 call | user: row 3 result, row 3 result, row 4 text";
     assert_eq!(shown(&session), sent);
     assert_eq!(body(&session)["messages"][2]["content"][0]["content"], "(empty result)");
 }
 
 fn every_file_is_read() {
-    for (name, turns, compactions) in [("goose_native-a.db", 12, 1), ("goose_import-a.db", 27, 0), ("goose_legacy.jsonl", 4, 0)] {
+    for (name, turns, compactions) in
+        [("goose_native-a.db", 12, 1), ("goose_import-a.db", 27, 0), ("goose_legacy.jsonl", 4, 0)]
+    {
         let session = session(&support::real().join(name), &Asked::default());
         body(&session);
         assert_eq!((session.turns.len(), session.compactions), (turns, compactions), "{name}");

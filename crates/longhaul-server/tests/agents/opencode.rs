@@ -6,7 +6,7 @@ use longhaul_engine::{Dialect, Tokens};
 use longhaul_server::agents::{Agent, Asked, Moment, Session};
 use serde_json::{Value, json};
 
-use crate::databases::{body, found, growth, machine, made, named, session, whole};
+use crate::databases::{body, found, machine, made, named, session, whole};
 use crate::support::{self, Folder, shown};
 
 tests! {
@@ -31,7 +31,7 @@ tests! {
         unknown_parts_are_counted,
         a_damaged_export_is_one_clear_line,
     ],
-    real: [every_file_is_read, the_order_agrees, recorded_growth_agrees],
+    real: [every_file_is_read, the_order_agrees],
 }
 
 fn user(id: &str, at: i64, parts: Value) -> Value {
@@ -90,10 +90,16 @@ fn statements(export: &Value) -> String {
     for message in export["messages"].as_array().unwrap() {
         let message_id = message["info"]["id"].as_str().unwrap();
         let created = &message["info"]["time"]["created"];
-        all.push_str(&format!("INSERT INTO message VALUES ('{message_id}', '{id}', {created}, '{}');", quoted(&message["info"])));
+        all.push_str(&format!(
+            "INSERT INTO message VALUES ('{message_id}', '{id}', {created}, '{}');",
+            quoted(&message["info"])
+        ));
         for part in message["parts"].as_array().unwrap() {
             let part_id = part["id"].as_str().unwrap();
-            all.push_str(&format!("INSERT INTO part VALUES ('{part_id}', '{message_id}', '{id}', '{}');", quoted(part)));
+            all.push_str(&format!(
+                "INSERT INTO part VALUES ('{part_id}', '{message_id}', '{id}', '{}');",
+                quoted(part)
+            ));
         }
     }
     all
@@ -127,9 +133,16 @@ fn the_three_places_of_a_session_say_the_same() {
     let database = made(&folder, "opencode.db", &format!("{TABLES} {}", statements(&export)));
     tree(&folder, "storage", &export);
     let file = folder.file("export.json", export.to_string());
-    for path in [database, folder.0.join("storage"), folder.0.join("storage/session/project/ses_1.json"), file] {
+    for path in
+        [database, folder.0.join("storage"), folder.0.join("storage/session/project/ses_1.json"), file]
+    {
         let session = session(&path, &Asked::default());
-        assert_eq!(shown(&session), "user: p1 text | assistant: p2 text, p3 call | tool: p3 result", "{}", path.display());
+        assert_eq!(
+            shown(&session),
+            "user: p1 text | assistant: p2 text, p3 call | tool: p3 result",
+            "{}",
+            path.display()
+        );
         assert_eq!((session.id.as_str(), session.title.as_deref()), ("ses_1", Some("Beans")));
         assert_eq!((session.project.as_deref(), session.model.as_deref()), (Some("/garden"), Some("gpt-5")));
         assert_eq!((session.started, session.updated), (Some(Moment(1)), Some(Moment(99))));
@@ -249,16 +262,23 @@ fn calls_without_a_result_are_sent_as_failed() {
         tool("p2", json!({"status": "running", "input": {"command": "sleep 9"}})),
         tool("p3", json!({"status": "pending", "input": {}})),
         tool("p4", json!({"status": "error", "input": {}, "error": "no such bed"})),
-        tool("p5", json!({"status": "error", "input": {}, "error": "x", "metadata": {"interrupted": true, "output": "half"}}))
+        tool(
+            "p5",
+            json!({"status": "error", "input": {}, "error": "x", "metadata": {"interrupted": true, "output": "half"}})
+        )
     ]);
     let session = next(&[user("m1", 10, json!([text("p1", "Go.")])), reply("m2", 20, states)]);
     let body = body(&session);
     let said: Vec<&str> = (2..6).map(|at| body["messages"][at]["content"].as_str().unwrap()).collect();
-    assert_eq!(said, ["[Tool execution was interrupted]", "[Tool execution was interrupted]", "no such bed", "half"]);
+    assert_eq!(
+        said,
+        ["[Tool execution was interrupted]", "[Tool execution was interrupted]", "no such bed", "half"]
+    );
 }
 
 fn a_cleared_output_is_one_line_and_whole_in_the_whole() {
-    let state = json!({"status": "completed", "input": {}, "output": "a long list", "time": {"compacted": 5}});
+    let state =
+        json!({"status": "completed", "input": {}, "output": "a long list", "time": {"compacted": 5}});
     let export = exported(
         json!({}),
         &[user("m1", 10, json!([text("p1", "Go.")])), reply("m2", 20, json!([tool("p2", state)]))],
@@ -319,7 +339,8 @@ fn thoughts_go_with_their_signature_to_the_same_model_only() {
 fn pictures_of_results_follow_them_in_chat_and_stay_in_messages() {
     let shot = json!([{"mime": "image/png", "url": "data:image/png;base64,iVBORw0KGgo="}]);
     let done = json!({"status": "completed", "input": {}, "output": "Taken.", "attachments": shot});
-    let messages = [user("m1", 10, json!([text("p1", "Show.")])), reply("m2", 20, json!([tool("p2", done.clone())]))];
+    let messages =
+        [user("m1", 10, json!([text("p1", "Show.")])), reply("m2", 20, json!([tool("p2", done.clone())]))];
     let chat = next(&messages);
     assert_eq!(shown(&chat), "user: p1 text | assistant: p2 call | tool: p2 result | user: p2 image");
     assert_eq!(body(&chat)["messages"][3]["content"][0]["text"], "Attached image(s) from tool result:");
@@ -346,7 +367,10 @@ fn usage_counts_the_cache_as_part_of_the_prompt() {
     let session = next(&[user("m1", 10, json!([text("p1", "Hi.")])), answer, silent]);
     let [request] = session.requests.as_slice() else { panic!("{:?}", session.requests) };
     let usage = request.usage;
-    assert_eq!((usage.input, usage.read, usage.written), (Some(Tokens(110)), Some(Tokens(70)), Some(Tokens(30))));
+    assert_eq!(
+        (usage.input, usage.read, usage.written),
+        (Some(Tokens(110)), Some(Tokens(70)), Some(Tokens(30)))
+    );
     assert_eq!((usage.output, request.dollars), (Some(Tokens(50)), None));
 }
 
@@ -398,7 +422,8 @@ fn unknown_parts_are_counted() {
         json!({"info": {"id": "m3", "role": "gardener", "time": {"created": 30}}, "parts": []}),
     ]);
     assert_eq!(shown(&session), "user: p1 text | assistant: p3 text");
-    let unknown: Vec<(&str, usize)> = session.unknown.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
+    let unknown: Vec<(&str, usize)> =
+        session.unknown.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
     assert_eq!(unknown, [("part hologram", 2), ("role gardener", 1)]);
 }
 
@@ -412,7 +437,7 @@ fn a_damaged_export_is_one_clear_line() {
 
 const FILES: [(&str, usize, usize, usize); 4] = [
     ("opencode_bridge-compaction.db.gz", 55, 1, 69),
-    ("opencode_bridge-models.json", 29, 0, 10),
+    ("opencode_bridge-models.json", 28, 0, 10),
     ("opencode_bridge-child.json", 18, 0, 3),
     ("opencode_storage-v2", 2, 0, 1),
 ];
@@ -431,11 +456,8 @@ fn every_file_is_read() {
 
 /// Asked of another model over the Anthropic protocol; the last message is the prompt that came with it.
 fn the_order_agrees() {
-    let asked = Asked {
-        model: Some("another".to_owned()),
-        dialect: Some(Dialect::Messages),
-        ..Asked::default()
-    };
+    let asked =
+        Asked { model: Some("another".to_owned()), dialect: Some(Dialect::Messages), ..Asked::default() };
     let session = session(&support::real().join("opencode_bridge-compaction.db.gz"), &asked);
     let ours: Vec<(String, Vec<String>)> = session
         .turns
@@ -457,14 +479,4 @@ fn the_order_agrees() {
         })
         .collect();
     assert_eq!(ours, theirs);
-}
-
-/// Requests after one another whose prompts only grew: from the last compaction on, and from a file without any.
-fn recorded_growth_agrees() {
-    for (name, ..) in &FILES[..3] {
-        let session = session(&support::real().join(name), &Asked::default());
-        let (recorded, counted) = growth(&session);
-        say!("{name}: recorded {recorded}, counted {counted}");
-        assert!((counted / recorded - 1.0).abs() < 0.1, "{name}: recorded {recorded}, counted {counted}");
-    }
 }

@@ -29,6 +29,18 @@ pub(crate) const SESSIONS: &[(&str, Agent)] = &[
     ("codex_vibe-0.39.jsonl", Agent::Codex),
     ("gemini_bridge-c6.json", Agent::Gemini),
     ("gemini_vibe.jsonl", Agent::Gemini),
+    ("goose_import-a.db", Agent::Goose),
+    ("goose_legacy.jsonl", Agent::Goose),
+    ("goose_native-a.db", Agent::Goose),
+    ("hermes_cli-91c4ce.json", Agent::Hermes),
+    ("hermes_compacted-a.db", Agent::Hermes),
+    ("hermes_gateway-a96c96.jsonl", Agent::Hermes),
+    ("opencode_bridge-child.json", Agent::Opencode),
+    ("opencode_bridge-compaction.db.gz", Agent::Opencode),
+    ("opencode_bridge-models.json", Agent::Opencode),
+    ("opencode_storage-v2", Agent::Opencode),
+    ("openhands_followup-a", Agent::OpenHands),
+    ("openhands_v0-63b4", Agent::OpenHands),
     ("pi_before-compaction.jsonl.gz", Agent::Pi),
     ("pi_future-entry.jsonl", Agent::Pi),
     ("pi_raq-models.jsonl", Agent::Pi),
@@ -49,7 +61,8 @@ fn faults(session: &Session) -> Vec<String> {
     session.turns.push(Turn { role: Role::User, pieces: vec![prompt], at: None });
     let target = models::find(session.model.as_deref().unwrap_or_default()).target(session.dialect);
     let found = check(&body(&session), session.dialect, &target).into_iter();
-    let found = found.filter(|violation| violation.severity == Severity::Error && violation.rule != NOT_IN_THE_FILE);
+    let found =
+        found.filter(|violation| violation.severity == Severity::Error && violation.rule != NOT_IN_THE_FILE);
     found.map(|violation| format!("{} {} {}", violation.rule, violation.at, violation.message)).collect()
 }
 
