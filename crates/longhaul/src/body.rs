@@ -7,7 +7,7 @@ use longhaul_engine::wire::{self, Note, NoteKind};
 use longhaul_engine::{Dialect, Transcript};
 use longhaul_server::agents;
 
-use crate::cli::Told;
+use crate::cli::{Answer, Told};
 use crate::failure::Failure;
 use crate::input;
 use crate::session::{self, Read};
@@ -38,9 +38,14 @@ impl Body {
         Self { shown: read.shown.clone(), text, session: Some(Box::new(read)) }
     }
 
-    /// Says which session it is, and what of it is not here.
-    pub(crate) fn say_session(&self) {
-        if let Some(read) = &self.session {
+    /// What a reader of an answer should know of the session that it is about.
+    pub(crate) fn session_notes(&self) -> Vec<String> {
+        self.session.as_ref().map(|read| read.notes()).unwrap_or_default()
+    }
+
+    /// Says to people which session it is, and what of it is not here.
+    pub(crate) fn say_session(&self, answer: &Answer) {
+        if let Some(read) = self.session.as_ref().filter(|_| !answer.json) {
             read.say_notes();
         }
     }

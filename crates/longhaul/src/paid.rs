@@ -16,6 +16,15 @@ pub(crate) struct Paid {
     pub(crate) usd: Dollars,
     /// Whose figure that is.
     pub(crate) by: By,
+    /// Who answered, the busiest first.
+    pub(crate) models: Vec<Answered>,
+}
+
+/// How many requests a model answered.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Answered {
+    pub(crate) model: String,
+    pub(crate) requests: usize,
 }
 
 /// Who says what a request cost.
@@ -55,5 +64,25 @@ pub(crate) fn paid(session: &Session, config: &Config) -> Option<Paid> {
         _ => By::Both,
     };
     let requests = session.requests.len();
-    Some(Paid { requests, unpriced: requests - by_agent - by_prices, usage, usd, by })
+    Some(Paid {
+        requests,
+        unpriced: requests - by_agent - by_prices,
+        usage,
+        usd,
+        by,
+        models: models(session),
+    })
+}
+
+/// The models that answered a session's requests, the busiest first.
+pub(crate) fn models(session: &Session) -> Vec<Answered> {
+    let mut models: Vec<Answered> = Vec::new();
+    for model in session.requests.iter().filter_map(|request| request.model.as_deref()) {
+        match models.iter_mut().find(|known| known.model == model) {
+            Some(known) => known.requests += 1,
+            None => models.push(Answered { model: model.to_owned(), requests: 1 }),
+        }
+    }
+    models.sort_by_key(|answered| std::cmp::Reverse(answered.requests));
+    models
 }

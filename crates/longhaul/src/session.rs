@@ -81,7 +81,7 @@ impl Read {
         let absent: Vec<&str> = absent.iter().filter(|(absent, _)| *absent).map(|(_, name)| *name).collect();
         if !absent.is_empty() {
             notes.push(format!(
-                "its file does not hold the {}; they are not counted here",
+                "its file does not hold the {}",
                 absent.join(" and the ")
             ));
         }

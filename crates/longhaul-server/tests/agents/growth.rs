@@ -22,14 +22,6 @@ const COMPACTED_LAST: &[&str] = &["cline_fork"];
 const DIFFERS: &[(&str, &str)] = &[
     ("aider", "requests hold files and a map of the repository, which come and go and are not in the file"),
     (
-        "goose_native-a",
-        "a script answered, which reported a fourth of the body's bytes; `goose.rs` holds them to that",
-    ),
-    (
-        "openhands_v0-63b4",
-        "one step of two hundred tokens, of which the provider's own words around a call are a fifth",
-    ),
-    (
         "pi_raq-models",
         "what the model thought comes back sealed in signatures, which are redacted in this file",
     ),

@@ -33,7 +33,11 @@ macro_rules! say {
     };
 }
 
+mod claude;
+mod codex;
+mod damage;
 mod databases;
+mod finding;
 mod goose;
 mod growth;
 mod hermes;
@@ -57,7 +61,12 @@ fn trial(module: &str, (name, run, can_run): (&str, fn(), bool)) -> Trial {
 
 fn main() {
     let modules = [
+        claude::tests,
+        codex::tests,
+        damage::tests,
+        damage::huge,
         databases::tests,
+        finding::tests,
         goose::tests,
         growth::tests,
         hermes::tests,

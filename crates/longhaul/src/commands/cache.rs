@@ -65,7 +65,7 @@ pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCod
     let inputs = [Some(&args.body), args.compare.as_ref(), args.config.config.as_ref()];
     output::refuse_inputs(to, inputs.into_iter().flatten().map(PathBuf::as_path))?;
     let body = Body::read(&args.body, &args.told)?;
-    body.say_session();
+    body.say_session(&args.answer);
     let (transcript, notes) = body.parse(&args.told)?;
     if let Some(old) = &args.compare {
         return super::cache_compare::run(args, &Body::read(old, &args.told)?, &body, &transcript);

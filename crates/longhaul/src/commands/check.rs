@@ -32,7 +32,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         [Some(path), args.before.as_ref()].into_iter().flatten().map(PathBuf::as_path),
     )?;
     let body = Body::read(path, &args.told)?;
-    body.say_session();
+    body.say_session(&args.answer);
     let (transcript, _) = body.parse(&args.told)?;
     let model = body::model(&args.told, &transcript);
     let target = model.target(transcript.dialect);

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<Exit
             refuse_session(&body)?;
         }
         if !args.quiet {
-            body.say_session();
+            body.say_session(&args.answer);
         }
         return one(&call, &body);
     }

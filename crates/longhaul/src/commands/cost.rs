@@ -128,9 +128,7 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     let agents_own = body.session.as_ref().map(|read| &read.session);
     let (pauses, by) = pauses(args, &requests, agents_own)?;
     let recorded = agents_own.map(|session| Recorded { unseen, ..Recorded::of(session, &settings.engine) });
-    if let Some(read) = &body.session {
-        notes.extend(read.notes());
-    }
+    notes.extend(body.session_notes());
     let asked = Asked {
         config: &settings.engine,
         policy: &policy,

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
             format!("{shown} does not exist; check the path")
         }));
     };
+    read.say_notes();
     let body = Body::of_session(read);
-    body.say_session();
     output::write(to, format!("{}\n", body.text).as_bytes())
 }

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &RedactArgs, environment: &Environment) -> Result<(), Fa
         && let Some(read) = session::read(path, &told, told.extent())?
     {
         let body = Body::of_session(read);
-        body.say_session();
+        body.say_session(&args.answer);
         return json(args, &body, redactor);
     }
     let content = match args.kind {

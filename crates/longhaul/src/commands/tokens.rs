@@ -30,7 +30,6 @@ pub(crate) fn run(args: &TokensArgs) -> Result<(), Failure> {
     let to = args.answer.to();
     output::refuse_inputs(to, [args.body.as_path()])?;
     let body = Body::read(&args.body, &args.told)?;
-    body.say_session();
     let (transcript, notes) = body.parse(&args.told)?;
     let model = body::model(&args.told, &transcript);
     let meter = Meter::of(&model);
@@ -46,7 +45,7 @@ pub(crate) fn run(args: &TokensArgs) -> Result<(), Failure> {
         dialect: transcript.dialect,
         dialect_sure: transcript.dialect_sure,
         messages: transcript.message_count(),
-        notes: body::note_lines(&transcript, &notes),
+        notes: [body.session_notes(), body::note_lines(&transcript, &notes)].concat(),
     };
     if args.answer.json {
         return output::write_json(to, &answer);

@@ -11,5 +11,6 @@ mod cost;
 mod digest;
 mod files;
 mod redact;
+mod sessions;
 mod support;
 mod terminal;

@@ -100,10 +100,11 @@ impl Maker<'_> {
                 _ => {}
             }
         }
-        let mut notes = Vec::new();
-        if self.unanswered > 0 {
-            notes.push(format!("{} calls without a result are left out", self.unanswered));
-        }
+        let notes = match self.unanswered {
+            0 => Vec::new(),
+            1 => vec!["1 call without a result is left out".to_owned()],
+            more => vec![format!("{more} calls without a result are left out")],
+        };
         let replies = self
             .made
             .iter()
@@ -178,7 +179,10 @@ impl Maker<'_> {
     /// Neighbouring records of the user are one message.
     fn add(&mut self, piece: Piece, origin: Origin, at: Option<Moment>) {
         match self.made.last_mut() {
-            Some((turn, _)) if turn.role == Role::User => turn.pieces.push((piece, origin)),
+            Some((turn, _)) if turn.role == Role::User => {
+                turn.pieces.push((piece, origin));
+                turn.at = turn.at.max(at);
+            }
             _ => self.made.push((Turn { role: Role::User, pieces: vec![(piece, origin)], at }, None)),
         }
     }

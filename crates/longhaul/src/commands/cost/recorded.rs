@@ -33,7 +33,13 @@ pub(super) struct Recorded {
 /// The body to replay. Of a session it is the whole, because all of it was paid for.
 pub(super) fn body(args: &CostArgs) -> Result<Body, Failure> {
     match session::read(&args.body, &args.told, Extent::Whole)? {
-        Some(read) => Ok(Body::of_session(read)),
+        Some(mut read) => {
+            // A session may have changed its model; the one that answered most says most about what it cost.
+            if let (None, Some(most)) = (&args.told.model, paid::models(&read.session).into_iter().next()) {
+                read.session.model = Some(most.model);
+            }
+            Ok(Body::of_session(read))
+        }
         None => Body::read(&args.body, &args.told),
     }
 }

@@ -4,7 +4,7 @@ use longhaul_engine::Tokens;
 use longhaul_engine::cost::Course;
 
 use super::{Answer, Recorded, Row};
-use crate::paid::{By, Paid};
+use crate::paid::{Answered, By, Paid};
 
 /// The share of another sum below which two sums are the same to a reader.
 const SAME: f64 = 0.005;
@@ -20,7 +20,7 @@ pub(super) fn summary(answer: &Answer) -> Vec<String> {
     let mut sentences = Vec::new();
     match answer.recorded.as_ref().and_then(|recorded| Some((recorded, recorded.paid.as_ref()?))) {
         Some((recorded, paid)) => {
-            sentences.push(really(paid, marks, scheduler));
+            sentences.push(really(answer, paid, marks, scheduler));
             sentences.push(rests_on(answer, recorded, paid));
         }
         None => {
@@ -60,7 +60,7 @@ fn sums(answer: &Answer, nothing: &Row, marks: &Row, scheduler: &Row) -> String 
 }
 
 /// What was paid for an agent's session, what it would have cost, and what makes the difference.
-fn really(paid: &Paid, marks: &Row, scheduler: &Row) -> String {
+fn really(answer: &Answer, paid: &Paid, marks: &Row, scheduler: &Row) -> String {
     let (cost, alone, when) = (paid.usd, marks.usd, scheduler.usd);
     let why = if scheduler.compactions == 0 {
         "a compaction would not have paid".to_owned()
@@ -69,8 +69,9 @@ fn really(paid: &Paid, marks: &Row, scheduler: &Row) -> String {
             (counted(scheduler.compactions, "compaction"), sent(scheduler), sent(marks));
         format!("with {times}, {sent} tokens would have been sent in all instead of {instead}")
     };
+    let to = if paid.models.len() > 1 { format!(" and all to {}", answer.model) } else { String::new() };
     format!(
-        "This session cost {cost}; sent whole it would have cost {alone} with cache breakpoints alone, and {when} with compaction when \
+        "This session cost {cost}; sent whole{to} it would have cost {alone} with cache breakpoints alone, and {when} with compaction when \
          it pays: {why}."
     )
 }
@@ -78,6 +79,13 @@ fn really(paid: &Paid, marks: &Row, scheduler: &Row) -> String {
 /// What the first sum is made of.
 fn rests_on(answer: &Answer, recorded: &Recorded, paid: &Paid) -> String {
     let requests = counted(paid.requests, "request");
+    let models = match paid.models.as_slice() {
+        [] | [_] => String::new(),
+        several => {
+            let each = |answered: &Answered| format!("{} {}", answered.model, answered.requests);
+            format!(" ({})", several.iter().map(each).collect::<Vec<_>>().join(", "))
+        }
+    };
     let whose = match paid.by {
         By::Agent => format!("what {} wrote down", recorded.agent),
         By::Prices => format!("the usage that was recorded, at prices of {}", answer.prices.date),
@@ -95,7 +103,7 @@ fn rests_on(answer: &Answer, recorded: &Recorded, paid: &Paid) -> String {
         0 => String::new(),
         some => format!("; {} to models without a known price not counted", counted(some, "request")),
     };
-    format!("What it cost is {whose}, of {requests}{cached}{compacted}{unpriced}.")
+    format!("What it cost is {whose}, of {requests}{models}{cached}{compacted}{unpriced}.")
 }
 
 /// What the other sums are made of.
