@@ -80,10 +80,7 @@ impl Read {
         let absent = [(session.system.is_none(), "system prompt"), (session.tools.is_none(), "tools")];
         let absent: Vec<&str> = absent.iter().filter(|(absent, _)| *absent).map(|(_, name)| *name).collect();
         if !absent.is_empty() {
-            notes.push(format!(
-                "its file does not hold the {}",
-                absent.join(" and the ")
-            ));
+            notes.push(format!("its file does not hold the {}", absent.join(" and the ")));
         }
         if !session.unknown.is_empty() {
             let kinds: Vec<String> =

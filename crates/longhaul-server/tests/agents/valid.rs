@@ -50,6 +50,9 @@ pub(crate) const SESSIONS: &[(&str, Agent)] = &[
 /// That calls go out without definitions of their tools (A10): a session's file mostly does not hold them.
 const NOT_IN_THE_FILE: &str = "A10";
 
+/// A list of one record of each kind, whose ids its authors replaced by one text: no session that could be sent.
+const NO_SESSION: &str = "codex_all-records.jsonl";
+
 pub(crate) fn session(name: &str, asked: &Asked) -> Session {
     support::read(&support::real().join(name), asked).unwrap_or_else(|unread| panic!("{name}: {unread}"))
 }
@@ -81,12 +84,15 @@ fn every_session_is_recognised_read_and_valid() {
             session.damage,
         );
         assert!(!session.turns.is_empty(), "{name}");
+        if *name == NO_SESSION {
+            continue;
+        }
         assert_eq!(faults(&session), Vec::<String>::new(), "{name}");
     }
 }
 
 fn all_of_a_session_is_valid_too() {
-    for (name, _) in SESSIONS {
+    for (name, _) in SESSIONS.iter().filter(|(name, _)| *name != NO_SESSION) {
         let whole = session(name, &Asked { extent: Extent::Whole, ..Asked::default() });
         assert_eq!(faults(&whole), Vec::<String>::new(), "{name}");
     }

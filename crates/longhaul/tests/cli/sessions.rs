@@ -230,10 +230,11 @@ fn nothing_is_written_where_agents_keep_their_sessions() {
         &["export", "codex:latest", "-o", "home/.codex/sessions/next.json"],
         &[
             "compress",
-            "codex:latest",
+            "claude:latest",
             "--originals",
             "home/.codex/sessions/kept.jsonl",
-            "--force",
+            "--to-tokens",
+            "9k",
             "-o",
             "x.json",
         ],
