@@ -90,16 +90,16 @@ fn statements(export: &Value) -> String {
     for message in export["messages"].as_array().unwrap() {
         let message_id = message["info"]["id"].as_str().unwrap();
         let created = &message["info"]["time"]["created"];
-        all.push_str(&format!(
+        all.extend([format!(
             "INSERT INTO message VALUES ('{message_id}', '{id}', {created}, '{}');",
             quoted(&message["info"])
-        ));
+        )]);
         for part in message["parts"].as_array().unwrap() {
             let part_id = part["id"].as_str().unwrap();
-            all.push_str(&format!(
+            all.extend([format!(
                 "INSERT INTO part VALUES ('{part_id}', '{message_id}', '{id}', '{}');",
                 quoted(part)
-            ));
+            )]);
         }
     }
     all

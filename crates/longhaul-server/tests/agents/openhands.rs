@@ -1,4 +1,4 @@
-//! OpenHands: which events are sent, and what stands for those that were forgotten.
+//! `OpenHands`: which events are sent, and what stands for those that were forgotten.
 
 use std::path::{Path, PathBuf};
 
