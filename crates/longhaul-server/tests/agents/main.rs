@@ -38,9 +38,14 @@ mod claude;
 mod cline;
 mod codex;
 mod damage;
+mod databases;
 mod finding;
 mod gemini;
+mod goose;
 mod growth;
+mod hermes;
+mod opencode;
+mod openhands;
 mod orders;
 mod pi;
 mod pi_orders;
@@ -67,9 +72,14 @@ fn main() {
         codex::tests,
         damage::tests,
         damage::huge,
+        databases::tests,
         finding::tests,
         gemini::tests,
+        goose::tests,
         growth::tests,
+        hermes::tests,
+        opencode::tests,
+        openhands::tests,
         orders::tests,
         pi::tests,
         pi_orders::tests,
