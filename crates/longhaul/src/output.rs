@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 pub(crate) use append::{Readers, append};
-pub(crate) use page::{AWAY, BAD, FAINT, FAIR, GOOD, Line, Page, Paint, STRONG};
+pub(crate) use page::{AWAY, BAD, FAINT, FAIR, GOOD, Line, Page, Paint, STRONG, printable};
 pub(crate) use places::{Places, refuse_inputs};
 pub(crate) use sink::{Sink, unwritable};
 

@@ -10,7 +10,9 @@ use crate::failure::Failure;
 use crate::output;
 
 pub(crate) fn run(args: &ManArgs) -> Result<(), Failure> {
-    let whole = Cli::command().disable_help_subcommand(true);
+    // Without `help`, whose copy of every command is no page; built, so that each has the options that hold for all.
+    let mut whole = Cli::command().disable_help_subcommand(true);
+    whole.build();
     let pages: Vec<Command> = std::iter::once(whole.clone()).chain(commands(&whole)).collect();
     if let Some(folder) = &args.out_dir {
         output::make_directory(folder)?;

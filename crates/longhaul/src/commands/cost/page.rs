@@ -9,7 +9,7 @@ use super::chart::{self, Chart, Width};
 use super::table::{HEAD, basis, cheapest, rows_of};
 use super::words::{GLOSSARY, counted, short};
 use super::{Answer, Compaction, Row};
-use crate::output::grouped;
+use crate::output::{grouped, printable};
 
 /// The courses that are drawn; more lines would hide each other.
 const DRAWN: [Course; 6] = [
@@ -258,5 +258,5 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:0}dt{f
 
 /// A text that is somebody else's, as HTML shows it.
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
