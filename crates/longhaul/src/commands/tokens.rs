@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::body::{self, Body};
 use crate::cli::TokensArgs;
 use crate::failure::Failure;
-use crate::output::{self, Line, Page, STRONG};
+use crate::output::{self, FAINT, Line, Page, STRONG};
 
 #[derive(Serialize)]
 struct Answer {
@@ -55,6 +55,9 @@ pub(crate) fn run(args: &TokensArgs) -> Result<(), Failure> {
     output::give(to, &page(&answer))
 }
 
+/// What the parts are.
+const PARTS: &str = "user and assistant: what was said; calls: tool calls with their arguments; results: what tools gave back";
+
 fn page(answer: &Answer) -> Page {
     let Parts { system, tools, user, assistant, reasoning, calls, results, images } = answer.parts;
     let total = answer.total;
@@ -81,6 +84,7 @@ fn page(answer: &Answer) -> Page {
     let how = if answer.exact { "exact" } else { "estimated" };
     let mut page = Page::default();
     page.table(rows);
+    page.line(Line::default().styled(FAINT, PARTS));
     page.blank();
     page.line(format!("{} messages, {} ({how}: {})", answer.messages, answer.dialect, answer.counted_by));
     let line = Line::default().styled(STRONG, format!("{share:.1} %"));

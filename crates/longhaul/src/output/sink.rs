@@ -29,16 +29,17 @@ impl<'p> Sink<'p> {
             return Ok(Self { file, whole: None, to: Some(Box::new(stdout().lock())) });
         };
         let failed = |error: std::io::Error| unwritable(path, &error);
-        let target = behind_links(path).map_err(failed)?;
-        crate::session::refuse_home(&target)?;
-        let there = fs::metadata(&target).ok();
+        let there = fs::metadata(path).ok();
         if there.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(failed(ErrorKind::IsADirectory.into()));
         }
+        // Devices and pipes are written as they are; the links to them, as /dev/stdout is one, lead to no path.
         if there.as_ref().is_some_and(|there| !there.is_file()) {
-            let to = OpenOptions::new().write(true).open(&target).map_err(failed)?;
+            let to = OpenOptions::new().write(true).open(path).map_err(failed)?;
             return Ok(Self { file, whole: None, to: Some(Box::new(to)) });
         }
+        let target = behind_links(path).map_err(failed)?;
+        crate::session::refuse_home(&target)?;
         let part = beside(&target);
         let to = create(&part, there.map(|there| there.permissions())).map_err(failed)?;
         Ok(Self { file, whole: Some(Whole { part, target }), to: Some(Box::new(to)) })

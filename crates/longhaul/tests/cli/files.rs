@@ -132,6 +132,8 @@ fn no_input_is_written_over_by_whatever_name() {
     assert_eq!(read(&folder, "session.json"), body);
     let run = longhaul(&folder, &["tokens", "session.json", "-o", "/dev/null"], &[]);
     assert_eq!((run.code, run.err.as_str()), (0, ""), "a device is nobody's input");
+    let run = longhaul(&folder, &["tokens", "session.json", "-o", "/dev/stdout"], &[]);
+    assert!(run.code == 0 && run.out.contains("total"), "a pipe behind links is written: {}", run.err);
     let run = longhaul(&folder, &["tokens", "session.json", "-o", "-"], &[]);
     assert!(run.out.contains("total") && !folder.0.join("-").exists(), "- is standard output");
 }

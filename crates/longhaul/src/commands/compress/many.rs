@@ -223,7 +223,8 @@ impl<'a> Tally<'a> {
             let (whole, left) = (before.number() as f64, after.number() as f64);
             let smaller = |saved: f64| format!(": {before} → {after} tokens ({saved:.0} % smaller)");
             let sums = percent(whole - left, whole).map_or_else(String::new, smaller);
-            output::say(&format!("{bodies} bodies, {changed} compacted, {failed} failed{sums}"));
+            let bodies = if bodies == 1 { "1 body".to_owned() } else { format!("{bodies} bodies") };
+            output::say(&format!("{bodies}, {changed} compacted, {failed} failed{sums}"));
             for (note, times) in notes.iter().filter(|(_, times)| **times > 1) {
                 output::say(&format!("{times} of them: {note}"));
             }
