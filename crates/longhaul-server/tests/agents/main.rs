@@ -36,8 +36,13 @@ macro_rules! say {
 mod claude;
 mod codex;
 mod damage;
+mod databases;
 mod finding;
+mod goose;
 mod growth;
+mod hermes;
+mod opencode;
+mod openhands;
 mod orders;
 mod pi_orders;
 mod support;
@@ -60,8 +65,13 @@ fn main() {
         codex::tests,
         damage::tests,
         damage::huge,
+        databases::tests,
         finding::tests,
+        goose::tests,
         growth::tests,
+        hermes::tests,
+        opencode::tests,
+        openhands::tests,
         orders::tests,
         pi_orders::tests,
         valid::tests,

@@ -29,6 +29,18 @@ pub(crate) const SESSIONS: &[(&str, Agent)] = &[
     ("codex_vibe-0.39.jsonl", Agent::Codex),
     ("gemini_bridge-c6.json", Agent::Gemini),
     ("gemini_vibe.jsonl", Agent::Gemini),
+    ("goose_import-a.db", Agent::Goose),
+    ("goose_legacy.jsonl", Agent::Goose),
+    ("goose_native-a.db", Agent::Goose),
+    ("hermes_cli-91c4ce.json", Agent::Hermes),
+    ("hermes_compacted-a.db", Agent::Hermes),
+    ("hermes_gateway-a96c96.jsonl", Agent::Hermes),
+    ("opencode_bridge-child.json", Agent::Opencode),
+    ("opencode_bridge-compaction.db.gz", Agent::Opencode),
+    ("opencode_bridge-models.json", Agent::Opencode),
+    ("opencode_storage-v2", Agent::Opencode),
+    ("openhands_followup-a", Agent::OpenHands),
+    ("openhands_v0-63b4", Agent::OpenHands),
     ("pi_before-compaction.jsonl.gz", Agent::Pi),
     ("pi_future-entry.jsonl", Agent::Pi),
     ("pi_raq-models.jsonl", Agent::Pi),
@@ -37,6 +49,9 @@ pub(crate) const SESSIONS: &[(&str, Agent)] = &[
 
 /// That calls go out without definitions of their tools (A10): a session's file mostly does not hold them.
 const NOT_IN_THE_FILE: &str = "A10";
+
+/// A list of one record of each kind, whose ids its authors replaced by one text: no session that could be sent.
+const NO_SESSION: &str = "codex_all-records.jsonl";
 
 pub(crate) fn session(name: &str, asked: &Asked) -> Session {
     support::read(&support::real().join(name), asked).unwrap_or_else(|unread| panic!("{name}: {unread}"))
@@ -69,12 +84,15 @@ fn every_session_is_recognised_read_and_valid() {
             session.damage,
         );
         assert!(!session.turns.is_empty(), "{name}");
+        if *name == NO_SESSION {
+            continue;
+        }
         assert_eq!(faults(&session), Vec::<String>::new(), "{name}");
     }
 }
 
 fn all_of_a_session_is_valid_too() {
-    for (name, _) in SESSIONS {
+    for (name, _) in SESSIONS.iter().filter(|(name, _)| *name != NO_SESSION) {
         let whole = session(name, &Asked { extent: Extent::Whole, ..Asked::default() });
         assert_eq!(faults(&whole), Vec::<String>::new(), "{name}");
     }

@@ -20,7 +20,7 @@ pub(super) fn summary(answer: &Answer) -> Vec<String> {
     let mut sentences = Vec::new();
     match answer.recorded.as_ref().and_then(|recorded| Some((recorded, recorded.paid.as_ref()?))) {
         Some((recorded, paid)) => {
-            sentences.push(really(answer, paid, marks, scheduler));
+            sentences.push(really(answer, paid, [nothing, marks, scheduler]));
             sentences.push(rests_on(answer, recorded, paid));
         }
         None => {
@@ -60,7 +60,12 @@ fn sums(answer: &Answer, nothing: &Row, marks: &Row, scheduler: &Row) -> String 
 }
 
 /// What was paid for an agent's session, what it would have cost, and what makes the difference.
-fn really(answer: &Answer, paid: &Paid, marks: &Row, scheduler: &Row) -> String {
+fn really(answer: &Answer, paid: &Paid, [nothing, marks, scheduler]: [&Row; 3]) -> String {
+    let with = if less(marks, nothing).abs() < SAME {
+        "what the provider caches by itself"
+    } else {
+        "cache breakpoints alone"
+    };
     let (cost, alone, when) = (paid.usd, marks.usd, scheduler.usd);
     let why = if scheduler.compactions == 0 {
         "a compaction would not have paid".to_owned()
@@ -71,8 +76,7 @@ fn really(answer: &Answer, paid: &Paid, marks: &Row, scheduler: &Row) -> String 
     };
     let to = if paid.models.len() > 1 { format!(" and all to {}", answer.model) } else { String::new() };
     format!(
-        "This session cost {cost}; sent whole{to} it would have cost {alone} with cache breakpoints alone, and {when} with compaction when \
-         it pays: {why}."
+        "This session cost {cost}; sent whole{to} it would have cost {alone} with {with}, and {when} with compaction when it pays: {why}."
     )
 }
 
@@ -112,7 +116,8 @@ fn replayed(answer: &Answer, recorded: &Recorded) -> String {
     let unseen = match recorded.unseen {
         Tokens::ZERO => String::new(),
         tokens => format!(
-            "; {tokens} tokens of system prompt and tools, which the file does not hold, are put in as the first report says"
+            "; {tokens} tokens of each, which the file does not hold (system prompt, tools, turns that are gone), are put in as the \
+             provider counted them"
         ),
     };
     format!(
