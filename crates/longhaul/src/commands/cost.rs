@@ -155,11 +155,12 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     let route = Route::new(&policy.caching, &policy.model, provider, transcript.dialect);
     let session = Session::of(&transcript, &policy.model, &mut Known::default());
     let mut requests = session.requests();
+    let agents_own = body.session.as_ref().map(|read| &read.session);
+    requests.truncate(agents_own.map_or(usize::MAX, recorded::answered));
     requests.truncate(args.requests.map_or(usize::MAX, |most| most as usize));
     if requests.is_empty() {
         return Err(Failure::Wrong(format!("{} holds no request that a reply could follow", body.shown)));
     }
-    let agents_own = body.session.as_ref().map(|read| &read.session);
     let (pauses, by) = pauses(args, &requests, agents_own)?;
     let recorded = agents_own.map(|session| Recorded { unseen, ..Recorded::of(session, &settings.engine) });
     notes.extend(body.session_notes());
