@@ -311,6 +311,21 @@ fn the_differences_say_what_was_folded_and_which_facts_are_lost() {
     let line = run.out.lines().find(|line| line.starts_with("  step 1 ")).unwrap();
     assert!(line.contains("bash make t0") && line.contains("folded"), "{}", run.out);
     assert!(run.out.contains("+ checkpoint: "), "{}", run.out);
+    let more = |step: usize| {
+        (
+            format!("of step {step}\\nmain.c"),
+            format!("of step {step}\\nerror: oven {step} is out of gas\\nmain.c"),
+        )
+    };
+    let other = (1..9).map(more).fold(session(), |session, (old, new)| session.replace(&old, &new));
+    folder.file("session.json", other);
+    let lost =
+        longhaul(&folder, &["compress", "session.json", "--to-tokens", "500", "--preview", "--diff"], &[]);
+    assert!(
+        lost.out.contains("that the new body does not say (") && lost.out.contains("): lost;"),
+        "{}",
+        lost.out
+    );
     let kept = longhaul(&folder, &[&call[..], &["--originals", "kept.jsonl"]].concat(), &[]);
     assert!(kept.out.contains("(recall "), "{}", kept.out);
     for run in [&run, &kept] {

@@ -183,7 +183,8 @@ pub(super) fn page(body: &str, report: &Report, difference: Option<&Difference>)
             (BAD, "lost; --originals FILE would keep them")
         };
         let count = output::grouped(unsaid.len() as u64);
-        let line = Line::from(format!("  {count} facts of these outputs that the new body does not say: "));
+        let what = "errors, failing tests and totals that the new body does not say";
+        let line = Line::from(format!("  {what} ({count}): "));
         page.line(line.styled(style, became));
         page.table(unsaid.iter().take(MOST_FACTS).map(|(step, fact)| [format!("    {step}"), fact.clone()]));
         if unsaid.len() > MOST_FACTS {
