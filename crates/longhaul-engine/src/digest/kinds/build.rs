@@ -4,6 +4,7 @@ use super::super::page::{Page, Sample};
 use super::super::proposal::{Proposal, Worth, number};
 use super::super::words::WORDS;
 use super::Tally;
+use crate::lines::Line;
 use std::borrow::Cow;
 
 /// A complaint: how bad, its code if it has one, and the file it is about.
@@ -66,7 +67,14 @@ fn code(after: &str) -> Option<&str> {
     (!rule.is_empty() && !rule.contains(' ')).then_some(rule)
 }
 
-/// The path before a place: up to `:3:4` or `(3,4)`.
+/// The file that the complaints below are about, on a line of its own.
+fn heading(line: &str) -> Option<&str> {
+    let path = line.trim_end();
+    let is_path = path.contains(['/', '\\', '.']) && !path.contains([' ', '\t', ':', '(']);
+    (is_path && path.ends_with(|c: char| c.is_ascii_alphanumeric())).then_some(path)
+}
+
+/// The path before a place: up to `:3:4` or `(3,4)`. A number is none: `3:4` alone is a place in the file named above.
 fn path_in(before: &str) -> &str {
     let before = before.trim_start_matches("file://");
     let end = before
@@ -75,28 +83,39 @@ fn path_in(before: &str) -> &str {
             matches!(c, ':' | '(') && before[at + 1..].starts_with(|next: char| next.is_ascii_digit())
         })
         .map_or(0, |(at, _)| at);
-    before[..end].trim()
+    let path = before[..end].trim();
+    if path.bytes().all(|byte| byte.is_ascii_digit()) { "" } else { path }
 }
 
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     let opened = |line: &str| WORDS.build.iter().any(|opener| line.trim_start().starts_with(opener.as_str()));
     let placed = |line: &str| complaint(line).is_some() || place(line).is_some();
-    sample.share(placed) >= 0.15 || sample.share(opened) >= 0.3
+    let places = |line: &str| place(line).is_some();
+    let told_apart = sample.lines().filter(|line| places(line)).count() >= 2 && sample.share(places) >= 0.04;
+    sample.share(placed) >= 0.15 || sample.share(opened) >= 0.3 || told_apart
 }
 
 pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let (mut sorts, mut files) = (Tally::default(), Tally::default());
     let (mut severity, mut places) = ("error", 0);
+    let mut under: Option<Line<'a>> = None;
     for line in page.lines() {
         if let Some(complaint) = complaint(line.text) {
+            let above = under.filter(|_| complaint.path.is_empty() && line.text.starts_with(' '));
             // One of each sort tells more than many of one.
             if sorts.add(complaint.sort) {
                 proposal.quote(line.trimmed(), 12.0);
+                if let Some(above) = above {
+                    proposal.quote(above.trimmed(), 12.0);
+                }
             }
-            if !complaint.path.is_empty() {
-                files.add(complaint.path);
+            let path = above.map_or(complaint.path, |above| above.text.trim_end());
+            if !path.is_empty() {
+                files.add(path);
             }
             severity = complaint.severity;
+        } else if heading(line.text).is_some() {
+            under = Some(line);
         } else if let Some(path) = place(line.text) {
             files.add(path);
             // Two errors in the same words differ in their places only. The second place of one complaint is a remark on it.
