@@ -61,7 +61,7 @@ impl Body {
         if self.text.trim_start_matches('\u{feff}').trim().is_empty() {
             return Err(Failure::Wrong(format!("{shown} is empty; give a request body")));
         }
-        let (transcript, notes) = wire::parse(self.dialect(told), &self.text)
+        let (transcript, notes) = wire::parse_for(self.dialect(told), told.model.as_deref(), &self.text)
             .map_err(|error| Failure::Wrong(format!("{shown} is {error}")))?;
         if notes.iter().any(|note| note.kind == NoteKind::NoMessages) {
             return Err(Failure::Wrong(format!(

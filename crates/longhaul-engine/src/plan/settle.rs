@@ -8,11 +8,13 @@ use super::report::{
     CostReport, EvidenceReport, Pair, Report, StateReport, TokensReport, UnitsReport, ZoneReport,
 };
 use super::survey::Survey;
+use crate::cache::MOST_MARKS;
 use crate::config::EngineName;
+use crate::json::pointer;
 use crate::known::Known;
-use crate::ledger::Decisions;
+use crate::ledger::{Decisions, Ledger};
 use crate::transcript::ElementId;
-use crate::{Refused, Rewrite, Tokens, wire};
+use crate::{Refused, Rewrite, Tokens, Transcript, wire};
 
 /// Why there is a compaction, or none, and what it is to come to.
 #[derive(Debug, Clone)]
@@ -71,7 +73,7 @@ pub(super) fn settle(
         state: StateReport::after(0, tokens.saved()),
         ladder: draft.ladder.clone(),
         restart: draft.restart(),
-        notes: notes(draft, occasion, after),
+        notes: [notes(draft, occasion, after), marks_gone(&ledger, transcript)].concat(),
         tokens,
         ..same
     };
@@ -113,6 +115,23 @@ fn notes(draft: &Draft<'_, '_, '_>, occasion: &Occasion, after: Tokens) -> Vec<S
         notes.push(note.to_owned());
     }
     notes
+}
+
+/// Which of the client's cache marks were too many.
+fn marks_gone(ledger: &Ledger, transcript: &Transcript<'_>) -> Vec<String> {
+    let places = ledger.surplus_marks(transcript).into_iter().filter_map(|mark| {
+        let at = pointer(transcript.body, mark.holder)?;
+        Some(if at.is_empty() { "/".to_owned() } else { at })
+    });
+    let places: Vec<String> = places.collect();
+    if places.is_empty() {
+        return Vec::new();
+    }
+    let note = format!(
+        "cache breakpoints removed, because a provider takes {MOST_MARKS}: those on {}",
+        places.join(", ")
+    );
+    vec![note]
 }
 
 /// Tokens before the first splice, in reading order: tools and system come first wherever they stand in the body.

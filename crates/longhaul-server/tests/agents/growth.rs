@@ -34,7 +34,8 @@ const DIFFERS: &[(&str, f64, &str)] = &[
     (
         "claude_spotter",
         0.15,
-        "many short calls, whose framing is not counted (bench/tokens/README.md), and reminders that this version did not write down",
+        "no cause is known for sure: some 90 tokens a step are missing, as if by framing that the meter leaves out \
+         (bench/tokens/README.md), or by reminders that this version did not write down",
     ),
     (
         "codex_agentv",
@@ -109,8 +110,10 @@ fn growth_agrees_with_recorded_usage() {
             with_replies * 100.0,
             growth.constant,
         );
-        let explained = DIFFERS.iter().find(|(start, ..)| name.starts_with(start));
-        if error.abs() > explained.map_or(tolerated(&session), |(_, most, _)| *most) {
+        let listed = DIFFERS.iter().find(|(start, ..)| name.starts_with(start));
+        let agrees = error.abs() <= tolerated(&session);
+        // One that agrees has no place in a list of those that do not.
+        if listed.is_some() == agrees || listed.is_some_and(|(_, most, _)| error.abs() > *most) {
             wrong.push(format!("{name}: {:+.1} %", error * 100.0));
         }
     }

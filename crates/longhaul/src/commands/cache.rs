@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use longhaul_engine::cache::{
-    self, By, Carrier, Chain, Landmarks, Mark, Marking, Pace, Provider, Remedy, Route, Volatile, Weights,
+    self, By, Carrier, Chain, Landmarks, MOST_MARKS, Mark, Marking, Pace, Provider, Remedy, Route, Volatile,
+    Weights,
 };
 use longhaul_engine::json::pointer;
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
 use longhaul_engine::policy::{CacheTtl, Policy};
 use longhaul_engine::prices::{self, Dollars, Prices};
-use longhaul_engine::wire::{self, Lifetime, Part, Reading, Seat};
+use longhaul_engine::wire::{self, ClientMark, Lifetime, Part, Reading, Seat};
 use longhaul_engine::{Dialect, Edit, Rewrite, Tokens, Transcript};
 use serde::Serialize;
 
@@ -26,6 +27,7 @@ struct Answer {
     status: String,
     changed: bool,
     marks: Vec<Placed>,
+    removed: Vec<String>,
     prompt_cache_key: Option<String>,
     tokens: Tokens,
     counted_by: String,
@@ -119,7 +121,7 @@ impl Asked<'_, '_> {
             Some(marking) => {
                 cache::marks(&Landmarks::of(self.transcript, &self.reading), &self.reading, &marking)
             }
-            None => self.clients(),
+            None => self.clients().map(Mark::from).collect(),
         };
         let mut edits = cache::edits(self.transcript.body, &self.reading, &marks);
         let key = cache::session_key(&Chain::of(&self.reading)).filter(|_| *route == Route::Key);
@@ -131,6 +133,7 @@ impl Asked<'_, '_> {
             status: route.status(self.model, provider),
             changed: !edits.is_empty(),
             marks: self.placed(&marks, &sizes, total),
+            removed: self.too_many().iter().map(|mark| self.place(mark)).collect(),
             prompt_cache_key,
             tokens: total,
             counted_by: self.model.counter().name(),
@@ -170,19 +173,28 @@ impl Asked<'_, '_> {
         (Some(Marking { strategy, lifetime, carrier, first }), Some(minimum))
     }
 
-    fn clients(&self) -> Vec<Mark> {
-        let mark =
-            |mark: &wire::ClientMark| Mark { piece: mark.piece, lifetime: mark.lifetime, by: By::Client };
-        self.reading.marks.iter().map(mark).collect()
+    /// The client's marks that are more than a provider takes.
+    fn too_many(&self) -> Vec<ClientMark> {
+        cache::surplus(&self.reading)
+    }
+
+    /// The client's marks that stay.
+    fn clients(&self) -> impl Iterator<Item = &ClientMark> {
+        let gone = self.too_many();
+        self.reading.marks.iter().filter(move |mark| !gone.contains(mark))
+    }
+
+    fn place(&self, mark: &ClientMark) -> String {
+        pointer(self.transcript.body, mark.holder).unwrap_or_default()
     }
 
     /// Where the marks are. Both lists are in the order of reading, so the client's come up in their own order.
     fn placed(&self, marks: &[Mark], sizes: &[Tokens], total: Tokens) -> Vec<Placed> {
         let body = self.transcript.body;
-        let mut clients = self.reading.marks.iter();
+        let mut clients = self.clients();
         let placed = marks.iter().map(|mark| {
             let at = match (mark.by, mark.piece.map(|piece| self.reading.pieces[piece].seat)) {
-                (By::Client, _) => clients.next().and_then(|client| pointer(body, client.holder)),
+                (By::Client, _) => clients.next().map(|client| self.place(client)),
                 (By::Longhaul, Some(Seat::Block(at) | Seat::Message(at))) => pointer(body, at),
                 (By::Longhaul, Some(Seat::String(at))) => pointer(body, at).map(|at| at + "/0"),
                 (By::Longhaul, _) => None,
@@ -221,6 +233,10 @@ fn say(answer: &Answer, shown: &str) {
         };
         let at = if at.is_empty() { "/" } else { at };
         output::say(&format!("breakpoint on {at}, {ttl}, after {prefix_tokens} tokens{by}"));
+    }
+    for at in &answer.removed {
+        let at = if at.is_empty() { "/" } else { at };
+        output::say(&format!("breakpoint on {at} removed: a provider takes {MOST_MARKS}"));
     }
     if let Some(key) = &answer.prompt_cache_key {
         output::say(&format!("prompt_cache_key {key}"));

@@ -62,8 +62,11 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 fn page(shown: &str, answer: &Answer) -> Page {
     let Answer { dialect, host, model, violations, .. } = answer;
-    let sure =
-        if answer.dialect_sure { "" } else { " (by its shape it could be messages too; --dialect tells)" };
+    let sure = match (answer.dialect_sure, dialect) {
+        (true, _) => "",
+        (false, Dialect::Messages) => " (by its shape it could be chat too; --dialect tells)",
+        (false, _) => " (by its shape it could be messages too; --dialect tells)",
+    };
     let mut page = Page::default();
     for Violation { rule, severity, at, message } in violations {
         let at = if at.is_empty() { "/" } else { at };

@@ -10,9 +10,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use longhaul_engine::cache::{Ends, FIVE_MINUTES, Route, Rules};
+use longhaul_engine::cache::{Ends, FIVE_MINUTES, Provider, Route, Rules};
 use longhaul_engine::cost::{self, Course, Marks, Replay, Sent, Session, Turn, Verdict};
 use longhaul_engine::known::Known;
+use longhaul_engine::models::Model;
 use longhaul_engine::policy::{CacheStrategy, Config, Policy};
 use longhaul_engine::prices::{Dollars, Prices};
 use longhaul_engine::{Dialect, Refused, Tokens};
@@ -44,7 +45,32 @@ struct Answer {
     minutes: f64,
     pauses: Pauses,
     prices: Prices,
+    priced_as: Option<PricedAs>,
     notes: Vec<String>,
+}
+
+/// Whose prices were taken where the model's own are not known.
+#[derive(Serialize)]
+struct PricedAs {
+    asked: String,
+    row: String,
+    why: String,
+}
+
+impl PricedAs {
+    /// What is to be said of the prices that were taken; nothing where they are the model's own.
+    fn new(asked: &Model, taken: &Model, provider: Option<Provider>, prices: &Prices) -> Option<Self> {
+        let row = prices.row.clone()?;
+        let why = match provider {
+            Some(provider) if taken.name != asked.name => {
+                let (taken, provider) = (&taken.name, provider.name());
+                format!("no model of that name is known, and {taken} is the usual one of {provider}")
+            }
+            _ if prices.nearest => "it is not on the list of prices, and this is the nearest".to_owned(),
+            _ => return None,
+        };
+        Some(Self { asked: asked.name.clone(), row, why })
+    }
 }
 
 /// Where the pauses come from, and how many of them the shortest cache does not outlive.
@@ -102,7 +128,8 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     let unseen = recorded::fill(&mut body, &model);
     let (transcript, notes) = body.parse(&args.told)?;
     let mut notes = body::note_lines(&transcript, &notes);
-    let is_known = body::model(&args.told, &transcript).row.is_some();
+    let asked_model = body::model(&args.told, &transcript);
+    let is_known = asked_model.row.is_some();
     let told = route::provider(args.cached.provider, &args.told, &transcript);
     let provider = told.or_else(|| route::vendor(transcript.dialect).filter(|_| !is_known));
     let model = route::model(&args.told, &transcript, provider, &mut notes);
@@ -123,14 +150,17 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
             "{paid}no prices are known for {name}; name a model with --model, or state models.{name}.prices in the configuration"
         )));
     };
+    let priced_as = PricedAs::new(&asked_model, &model, provider, prices);
+    notes.extend(priced_as.iter().map(|p| format!("{} is priced as {}: {}", p.asked, p.row, p.why)));
     let route = Route::new(&policy.caching, &policy.model, provider, transcript.dialect);
     let session = Session::of(&transcript, &policy.model, &mut Known::default());
     let mut requests = session.requests();
+    let agents_own = body.session.as_ref().map(|read| &read.session);
+    requests.truncate(agents_own.map_or(usize::MAX, recorded::answered));
     requests.truncate(args.requests.map_or(usize::MAX, |most| most as usize));
     if requests.is_empty() {
         return Err(Failure::Wrong(format!("{} holds no request that a reply could follow", body.shown)));
     }
-    let agents_own = body.session.as_ref().map(|read| &read.session);
     let (pauses, by) = pauses(args, &requests, agents_own)?;
     let recorded = agents_own.map(|session| Recorded { unseen, ..Recorded::of(session, &settings.engine) });
     notes.extend(body.session_notes());
@@ -163,6 +193,7 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
         minutes: pauses.iter().skip(1).sum::<Duration>().as_secs_f64() / 60.0,
         pauses: by,
         prices: prices.clone(),
+        priced_as,
         notes: [notes, asked.notes(&route)].concat(),
     };
     answer.summary = words::summary(&answer);
@@ -184,6 +215,9 @@ fn marks(route: &Route) -> Option<Marks> {
     }
 }
 
+/// Who pauses longer has another session; and sums of pauses stay numbers.
+const LONGEST_PAUSE: Duration = Duration::from_hours(24 * 366);
+
 /// The pauses before the requests, and where they come from.
 fn pauses(
     args: &CostArgs,
@@ -192,9 +226,9 @@ fn pauses(
 ) -> Result<(Vec<Duration>, Pauses), Failure> {
     let own = session.and_then(|session| recorded::pauses(session, requests.len()));
     let seconds = |typed: f64, place: &str| {
-        Duration::try_from_secs_f64(typed).map_err(|_| {
-            Failure::Wrong(format!("{place} is {typed}; a pause is a number of seconds, 0 or more"))
-        })
+        let pause = Duration::try_from_secs_f64(typed).ok().filter(|pause| *pause <= LONGEST_PAUSE);
+        let wrong = || format!("{place} is {typed}; a pause is a number of seconds, from 0 to a year");
+        pause.ok_or_else(|| Failure::Wrong(wrong()))
     };
     let (pauses, by, seed) = match (&args.pauses, args.pause, own) {
         (Some(path), ..) => (listed(path, requests.len(), seconds)?, "recorded", None),

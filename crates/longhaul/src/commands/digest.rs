@@ -22,10 +22,11 @@ struct Answer<'a> {
 
 pub(crate) fn run(args: &DigestArgs) -> Result<(), Failure> {
     output::refuse_inputs(args.answer.to(), [args.text.as_path()])?;
-    let text = input::read_any(&args.text)?;
+    let (text, bytes) = input::read_any(&args.text)?;
     let focus = Focus::on(args.focus.as_deref());
     let source = Source {
         text: &text,
+        bytes,
         tool: args.tool.as_deref(),
         arguments: args.arguments.as_deref(),
         kind: args.kind,

@@ -20,6 +20,9 @@ pub(crate) struct Row {
     pub(crate) ratio: f64,
 }
 
+/// No request becomes a million times as large.
+const LARGEST_GROWTH: f64 = 1e6;
+
 #[derive(Serialize)]
 struct Answer {
     total_compactions: usize,
@@ -37,11 +40,9 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), Failure> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (mut rows, mut bad) = (Vec::new(), Vec::new());
     for (at, line) in lines {
-        match serde_json::from_str::<Row>(line) {
+        match read(line) {
             Ok(row) => rows.push(row),
-            Err(error) => {
-                bad.push(format!("{shown}, line {}: not a row of compress --log ({error})", at + 1));
-            }
+            Err(why) => bad.push(format!("{shown}, line {}: not a row of compress --log ({why})", at + 1)),
         }
     }
     // A line that was cut off keeps nobody from the others; a file without any row is no log.
@@ -53,15 +54,22 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), Failure> {
             if bad.len() > 1 { format!(", and {} more such lines", bad.len() - 1) } else { String::new() };
         output::say(&format!("{first}{more}; left out of the sums"));
     }
-    let saved = |row: &Row| row.tokens_before.cast_signed() - row.tokens_after.cast_signed();
+    let signed = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let saved =
+        |sum: i64, row: &Row| sum.saturating_add(signed(row.tokens_before) - signed(row.tokens_after));
     let answer = Answer {
         total_compactions: rows.len(),
-        total_tokens_saved: rows.iter().map(saved).sum(),
+        total_tokens_saved: rows.iter().fold(0, saved),
         average_ratio: rows.iter().map(|row| row.ratio).sum::<f64>() / rows.len().max(1) as f64,
         rows,
     };
     if args.answer.json {
         return output::write_json(to, &answer);
+    }
+    let mut page = Page::default();
+    if answer.rows.is_empty() {
+        page.line(format!("no compactions in {shown}"));
+        return output::give(to, &page);
     }
     let mut rows =
         vec![["engine", "tokens", "messages", "saved"].map(|name| Line::default().styled(STRONG, name))];
@@ -71,18 +79,24 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), Failure> {
         let messages = format!("{} → {}", row.messages_before, row.messages_after);
         [row.engine.clone(), tokens, messages, format!("{:.1} %", 100.0 * row.ratio)].map(Line::from)
     }));
-    let mut page = Page::default();
     page.table(rows);
     page.line(format!(
         "{} compactions, {} tokens saved, {:.1} % of each request on average",
         answer.total_compactions,
-        signed(answer.total_tokens_saved),
+        with_sign(answer.total_tokens_saved),
         100.0 * answer.average_ratio
     ));
     output::give(to, &page)
 }
 
-fn signed(number: i64) -> String {
+/// A row, or why it is none.
+fn read(line: &str) -> Result<Row, String> {
+    let row = serde_json::from_str::<Row>(line).map_err(|error| error.to_string())?;
+    let is_share = (-LARGEST_GROWTH..=1.0).contains(&row.ratio);
+    if is_share { Ok(row) } else { Err(format!("a ratio of {} is no share", row.ratio)) }
+}
+
+fn with_sign(number: i64) -> String {
     let sign = if number < 0 { "-" } else { "" };
     format!("{sign}{}", output::grouped(number.unsigned_abs()))
 }

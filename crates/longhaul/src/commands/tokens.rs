@@ -2,6 +2,7 @@
 
 use longhaul_engine::known::Known;
 use longhaul_engine::meter::{Meter, Parts};
+use longhaul_engine::tokens::percent;
 use longhaul_engine::{Dialect, Tokens};
 use serde::Serialize;
 
@@ -58,10 +59,9 @@ fn page(answer: &Answer) -> Page {
     let Parts { system, tools, user, assistant, reasoning, calls, results, images } = answer.parts;
     let total = answer.total;
     let row = |name: &str, tokens: Tokens| {
-        let share = 100.0 * tokens.number() as f64 / total.number().max(1) as f64;
-        let (tokens, share) =
-            (format!("{:>11}", output::grouped(tokens.number())), format!("{share:>5.1} %"));
-        [name.to_owned(), tokens, share].map(Line::from)
+        let share = percent(tokens.number() as f64, total.number() as f64);
+        let share = share.map_or_else(|| "      -".to_owned(), |share| format!("{share:>5.1} %"));
+        [name.to_owned(), format!("{:>11}", output::grouped(tokens.number())), share].map(Line::from)
     };
     let parts = [
         ("system", system),
@@ -84,6 +84,11 @@ fn page(answer: &Answer) -> Page {
     page.blank();
     page.line(format!("{} messages, {} ({how}: {})", answer.messages, answer.dialect, answer.counted_by));
     let line = Line::default().styled(STRONG, format!("{share:.1} %"));
-    page.line(line.plain(format!(" of the window of {} ({window}{assumed})", answer.model)));
+    page.line(match answer.model.as_str() {
+        "unknown" => {
+            line.plain(format!(" of a window of {window} (assumed: no model is named; --model tells)"))
+        }
+        model => line.plain(format!(" of the window of {model} ({window}{assumed})")),
+    });
     page
 }

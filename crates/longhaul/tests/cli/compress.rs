@@ -75,7 +75,7 @@ fn the_example_session_is_compacted_as_the_readme_shows() {
         assert!(readme.contains(line), "the README does not say: {line}");
     }
     let after = std::fs::read_to_string(folder.0.join("smaller.json")).unwrap();
-    assert!(after.contains("(recall hv6smc21p6); got through later"), "{after}");
+    assert!(after.contains("(recall hv6smc21p6); succeeded later"), "{after}");
     let recalled = longhaul(&folder, &["recall", "--originals", "removed.jsonl", "hv6smc21p6"], &[]);
     assert!(recalled.out.contains("mismatched types"), "{}", recalled.err);
 }
@@ -160,6 +160,17 @@ fn a_log_is_kept_and_summed() {
     assert!(longhaul(&folder, &["stats", "log.jsonl"], &[]).out.contains("2 compactions"));
     let empty = longhaul_reading(&folder, &["stats", "-", "--json"], &[], b"").json("stats.json");
     assert_eq!((&empty["total_compactions"], &empty["average_ratio"]), (&json!(0), &json!(0.0)));
+    let nothing = longhaul_reading(&folder, &["stats", "-"], &[], b"");
+    assert_eq!(nothing.out, "no compactions in standard input\n");
+    let row = |ratio: &str| {
+        let row =
+            r#"{"engine":"compressor","reason":"r","tokens_before":18446744073709551615,"tokens_after":0,"#;
+        format!("{row}\"messages_before\":1,\"messages_after\":1,\"ratio\":{ratio}}}\n").repeat(2)
+    };
+    let huge = longhaul_reading(&folder, &["stats", "-", "--json"], &[], row("1.0").as_bytes());
+    assert_eq!(huge.json("stats.json")["total_tokens_saved"], i64::MAX);
+    let absurd = longhaul_reading(&folder, &["stats", "-"], &[], row("1e308").as_bytes());
+    assert!(absurd.refused().contains("line 1"), "{}", absurd.err);
     let bad = longhaul_reading(&folder, &["stats", "-"], &[], b"{}\nnonsense\n");
     assert!(bad.refused().contains("line 1"), "{}", bad.err);
 }

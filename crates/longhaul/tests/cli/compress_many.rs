@@ -88,6 +88,8 @@ fn a_body_that_cannot_be_used_keeps_nobody_from_the_others() {
     assert!(run.err.contains("3 bodies, 1 compacted, 2 failed"), "{}", run.err);
     assert!(read(&folder, "out/good.json").len() < session("good", 12).len());
     assert!(!folder.0.join("out/bad.json").exists());
+    let none = compress(&folder, &["bad.json", "missing.json", "--out-dir", "out"], "");
+    assert_eq!(none.err.lines().last(), Some("longhaul: 2 bodies, 0 compacted, 2 failed"), "{}", none.err);
 }
 
 #[test]

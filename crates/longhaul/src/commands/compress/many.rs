@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use longhaul_engine::Tokens;
+use longhaul_engine::tokens::percent;
 
 use super::job::{Call, Done, Memory};
 use super::outputs::Outputs;
@@ -219,14 +220,10 @@ impl<'a> Tally<'a> {
         let Self { call, progress, bodies, changed, failed, exit_code, before, after, notes } = self;
         drop(progress);
         if !call.args.quiet {
-            output::say(&if failed == bodies {
-                format!("{bodies} bodies, and none of them could be used")
-            } else {
-                let saved = 100.0 * (1.0 - after.number() as f64 / before.number().max(1) as f64);
-                format!(
-                    "{bodies} bodies, {changed} compacted, {failed} failed: {before} → {after} tokens ({saved:.0} % smaller)"
-                )
-            });
+            let (whole, left) = (before.number() as f64, after.number() as f64);
+            let smaller = |saved: f64| format!(": {before} → {after} tokens ({saved:.0} % smaller)");
+            let sums = percent(whole - left, whole).map_or_else(String::new, smaller);
+            output::say(&format!("{bodies} bodies, {changed} compacted, {failed} failed{sums}"));
             for (note, times) in notes.iter().filter(|(_, times)| **times > 1) {
                 output::say(&format!("{times} of them: {note}"));
             }

@@ -145,15 +145,17 @@ fn runs(session: &Session) -> Vec<(usize, usize)> {
     runs
 }
 
+/// How many requests were answered: what the session ends with may never have been sent.
+pub(super) fn answered(session: &Session) -> usize {
+    runs(session).len()
+}
+
 /// The pauses before the requests, as they were; nothing where the file has no times, or not for these requests.
 pub(super) fn pauses(session: &Session, requests: usize) -> Option<Vec<Duration>> {
     let at = |turn: usize| session.turns.get(turn).and_then(|turn| turn.at);
     // A request is sent when what it answers was written down.
-    let mut sent: Vec<Option<Moment>> =
+    let sent: Vec<Option<Moment>> =
         runs(session).iter().map(|(first, _)| at(first - 1).or_else(|| at(*first))).collect();
-    if session.turns.last().is_some_and(|turn| turn.role != Role::Assistant) {
-        sent.push(at(session.turns.len() - 1));
-    }
     if sent.len() < requests || sent.iter().flatten().count() * 2 < sent.len() {
         return None;
     }

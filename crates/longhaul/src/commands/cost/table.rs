@@ -117,7 +117,13 @@ pub(super) fn basis(answer: &Answer) -> [String; 2] {
             "{requests} over {:.0} minutes (pauses {by}; {over} over five minutes) for {}: window {}, threshold {}",
             answer.minutes, answer.model, answer.window, answer.threshold,
         ),
-        format!("{}; prices of {} ({})", answer.status, answer.prices.date, answer.prices.source),
+        format!(
+            "{}; prices of {}, {} ({})",
+            answer.status,
+            answer.prices.row.as_deref().unwrap_or(&answer.model),
+            if answer.prices.date.is_empty() { "undated" } else { &answer.prices.date },
+            answer.prices.source
+        ),
     ]
 }
 
