@@ -223,7 +223,11 @@ impl<'a> Tally<'a> {
             let (whole, left) = (before.number() as f64, after.number() as f64);
             let smaller = |saved: f64| format!(": {before} → {after} tokens ({saved:.0} % smaller)");
             let sums = percent(whole - left, whole).map_or_else(String::new, smaller);
-            output::say(&format!("{bodies} bodies, {changed} compacted, {failed} failed{sums}"));
+            output::say(&if failed == bodies {
+                format!("{bodies} bodies, and none of them could be used")
+            } else {
+                format!("{bodies} bodies, {changed} compacted, {failed} failed{sums}")
+            });
             for (note, times) in notes.iter().filter(|(_, times)| **times > 1) {
                 output::say(&format!("{times} of them: {note}"));
             }
