@@ -1,5 +1,6 @@
 //! `longhaul cache`: a body with its cache marks, or what broke the cache between two bodies.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use longhaul_engine::cache::{
@@ -62,10 +63,14 @@ struct Found {
 }
 
 pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCode, Failure> {
-    let body = Body::read(&args.body)?;
+    let to = args.answer.to();
+    let inputs = [Some(&args.body), args.compare.as_ref(), args.config.config.as_ref()];
+    output::refuse_inputs(to, inputs.into_iter().flatten().map(PathBuf::as_path))?;
+    let body = Body::read(&args.body, &args.told)?;
+    body.say_session(&args.answer);
     let (transcript, notes) = body.parse(&args.told)?;
     if let Some(old) = &args.compare {
-        return super::cache_compare::run(args, &Body::read(old)?, &body, &transcript);
+        return super::cache_compare::run(args, &Body::read(old, &args.told)?, &body, &transcript);
     }
     let mut notes = body::note_lines(&transcript, &notes);
     let provider = route::provider(args.cached.provider, &args.told, &transcript);
@@ -82,7 +87,6 @@ pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCod
     let rewrite = Rewrite::new(&transcript, edits).map_err(|refused| {
         Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
     })?;
-    let to = args.answer.output.as_deref();
     if !args.answer.json {
         say(&answer, &body.shown);
     }
@@ -154,14 +158,14 @@ impl Asked<'_, '_> {
             CacheTtl::FiveMinutes => Lifetime::FiveMinutes,
             CacheTtl::OneHour => Lifetime::OneHour,
             CacheTtl::Auto => {
-                notes.push("one body does not show the session's pace; marked for 5m".to_owned());
+                notes.push("one body does not show the session's pace; breakpoints are for 5m".to_owned());
                 Lifetime::FiveMinutes
             }
         };
         let first = sizes.iter().position(|size| *size >= minimum);
         if first.is_none() {
             notes.push(format!(
-                "the model caches prefixes from {minimum} tokens on; this body is shorter, so nothing is marked"
+                "the model caches prefixes from {minimum} tokens on; this body is shorter, so no breakpoint is set"
             ));
         }
         // Only what both dialects understand is written where it is not known which of the two it is.
@@ -228,7 +232,7 @@ fn say(answer: &Answer, shown: &str) {
             (By::Longhaul, Lifetime::OneHour) => ("", "1h"),
         };
         let at = if at.is_empty() { "/" } else { at };
-        output::say(&format!("mark on {at}, {ttl}, after {prefix_tokens} tokens{by}"));
+        output::say(&format!("breakpoint on {at}, {ttl}, after {prefix_tokens} tokens{by}"));
     }
     for at in &answer.removed {
         let at = if at.is_empty() { "/" } else { at };
@@ -257,7 +261,7 @@ fn advice(found: &Found) -> String {
         }
     };
     format!(
-        "{name} `{}` in line {line} of {at} {pace}; then {tokens_behind} tokens go cold{money}; {remedy}",
+        "{name} `{}` in line {line} of {at} {pace}; then {tokens_behind} tokens are uncached and re-billed{money}; {remedy}",
         text.trim()
     )
 }
