@@ -81,28 +81,21 @@ impl Landmarks {
     }
 }
 
-/// The client's marks that are more than a provider takes. What stays is worth most: the last before the messages, which every
-/// request of the session reads, and the newest of the others.
+/// The client's marks that are more than a provider takes. What stands before the messages stays, because every request of the
+/// session reads it, and the newest of the messages; the others go.
 #[must_use]
 pub fn surplus(reading: &Reading) -> Vec<ClientMark> {
     most_valuable(reading, reading.marks.clone()).1
 }
 
 /// The marks that stay and those that are too many, both in the order of reading.
-pub(crate) fn most_valuable(
-    reading: &Reading,
-    mut marks: Vec<ClientMark>,
-) -> (Vec<ClientMark>, Vec<ClientMark>) {
-    let too_many = marks.len().saturating_sub(MOST_MARKS);
+pub(crate) fn most_valuable(reading: &Reading, marks: Vec<ClientMark>) -> (Vec<ClientMark>, Vec<ClientMark>) {
     let is_before = |mark: &ClientMark| mark.piece.is_some_and(|at| reading.pieces[at].part < Part::Messages);
-    let anchor = marks.iter().rposition(is_before).filter(|at| *at < too_many);
-    let mut goes = marks.clone();
-    goes.truncate(too_many + usize::from(anchor.is_some()));
-    marks.drain(..goes.len());
-    if let Some(anchor) = anchor {
-        marks.insert(0, goes.remove(anchor));
-    }
-    (marks, goes)
+    let (mut before, mut behind): (Vec<_>, Vec<_>) = marks.into_iter().partition(is_before);
+    let for_the_newest = behind.len().min(1);
+    let kept_before = before.split_off(before.len().saturating_sub(MOST_MARKS - for_the_newest));
+    let kept_behind = behind.split_off(behind.len().saturating_sub(MOST_MARKS - kept_before.len()));
+    ([kept_before, kept_behind].concat(), [before, behind].concat())
 }
 
 /// Every mark that the body is to have, the client's among them, in the order of reading.

@@ -23,7 +23,7 @@ tests! {
         a_host_that_translates_itself_gets_the_field_on_the_message,
         a_chat_image_carries_none,
         the_clients_own_are_counted_first_and_kept,
-        of_more_than_four_the_last_before_the_messages_and_the_newest_stay,
+        of_more_than_four_those_before_the_messages_and_the_newest_stay,
         a_compaction_leaves_four_at_most_and_says_which_went,
         a_mark_beside_the_messages_and_one_inside_a_result_take_their_slots,
         marks_on_chat_tools_take_their_slots_wherever_they_stand,
@@ -274,7 +274,7 @@ fn marked_user(text: &str) -> Value {
     json!({"role": "user", "content": [{"type": "text", "text": text, "cache_control": mark()}]})
 }
 
-fn of_more_than_four_the_last_before_the_messages_and_the_newest_stay() {
+fn of_more_than_four_those_before_the_messages_and_the_newest_stay() {
     let system = |n: usize| vec![json!({"type": "text", "text": "You work.", "cache_control": mark()}); n];
     let turns = |n: usize| {
         let turn = |i: usize| [marked_user(&format!("go {i}")), reply("yes")];
@@ -284,13 +284,13 @@ fn of_more_than_four_the_last_before_the_messages_and_the_newest_stay() {
     };
     let body = |before: usize, after: usize| json!({"system": system(before), "messages": turns(after)});
     let at = |message: usize| format!("/messages/{message}/content/0");
-    let newest = [at(4), at(6), at(8)];
-    let newest: Vec<&str> = newest.iter().map(String::as_str).collect();
-    golden(Dialect::Messages, body(2, 5), &USUAL, &[&["/system/1"], &newest[..]].concat());
+    let (newer, newest) = (at(6), at(8));
+    let wanted = ["/system/0", "/system/1", &newer, &newest];
+    golden(Dialect::Messages, body(2, 5), &USUAL, &wanted);
+    golden(Dialect::Messages, body(2, 5), &Marking { first: None, ..USUAL }, &wanted);
     golden(Dialect::Messages, body(6, 0), &USUAL, &["/system/2", "/system/3", "/system/4", "/system/5"]);
-    golden(Dialect::Messages, body(0, 5), &USUAL, &[&at(2), &at(4), &at(6), &at(8)]);
-    let short = Marking { first: None, ..USUAL };
-    golden(Dialect::Messages, body(2, 5), &short, &[&["/system/1"], &newest[..]].concat());
+    golden(Dialect::Messages, body(6, 5), &USUAL, &["/system/3", "/system/4", "/system/5", &newest]);
+    golden(Dialect::Messages, body(0, 5), &USUAL, &[&at(2), &at(4), &newer, &newest]);
     let mut automatic = body(1, 5);
     automatic["cache_control"] = mark();
     golden(Dialect::Messages, automatic, &USUAL, &["/system/0", &at(6), &at(8), "/"]);
@@ -517,7 +517,12 @@ fn mark_all(bodies: Vec<Body>) {
                         let rules = |all: &[(&'static str, String)]| {
                             all.iter().map(|(rule, _)| *rule).collect::<BTreeSet<_>>()
                         };
-                        assert_eq!(rules(&broken(&out, dialect)), rules(&before), "{name}");
+                        // Too many marks are mended, and with those that go their order may be.
+                        let after = rules(&broken(&out, dialect));
+                        assert!(
+                            after.is_subset(&rules(&before)) && !after.contains("A27"),
+                            "{name}: {after:?}"
+                        );
                         let after = places(&out);
                         assert!(after.len() <= had.max(4), "{name}");
                         assert!(
@@ -527,7 +532,7 @@ fn mark_all(bodies: Vec<Body>) {
                         let chains = [&body, &out].map(|b| chain(&wire::parse(dialect, b).unwrap().0));
                         let prefixes = chains.map(|c| c.links.iter().map(|l| l.prefix).collect::<Vec<_>>());
                         assert_eq!(prefixes[0], prefixes[1], "{name}");
-                        set += after.len() - had;
+                        set += after.len().saturating_sub(had);
                     }
                 }
             }
