@@ -158,6 +158,9 @@ pub(crate) struct CompressArgs {
     /// The largest result wanted, in tokens; the report says if the floor is higher
     #[arg(long, value_name = "N")]
     pub(crate) to_tokens: Option<u64>,
+    /// Keep everything from this message on (0 is the first in the body), and compact what is before it
+    #[arg(long, value_name = "MESSAGE")]
+    pub(crate) keep_from: Option<usize>,
     /// A topic that is to be kept before all else
     #[arg(long, value_name = "TOPIC", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) focus: Option<String>,

@@ -96,6 +96,7 @@ impl<'a> Call<'a> {
             force: self.args.force,
             to_tokens: self.args.to_tokens.map(Tokens),
             focus: self.args.focus.clone(),
+            keep_from: self.args.keep_from,
             keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(key())),
             ..Wish::default()
         };
