@@ -168,8 +168,8 @@ fn faulty_calls_are_repaired_where_they_are_rewritten_and_named_where_they_are_n
     let mut body = chat(16);
     let list = body["messages"].as_array_mut().unwrap();
     list.remove(11);
-    list[12]["tool_calls"][0]["function"]["arguments"] = json!("{\"command\": \"cat");
-    list.insert(9, json!({"role": "tool", "tool_call_id": "call_x", "content": "nobody asked"}));
+    list[13]["tool_calls"][0]["function"]["arguments"] = json!("{\"command\": \"cat");
+    list.insert(10, json!({"role": "tool", "tool_call_id": "call_x", "content": "nobody asked"}));
     let last = list.len() - 2;
     list[last]["tool_calls"][0]["function"]["arguments"] = json!("no json");
     let wish = Wish { force: true, ..Wish::default() };

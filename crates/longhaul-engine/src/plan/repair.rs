@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::draft::Draft;
+use super::draft::{Draft, InPlace};
 use crate::check::{Severity, check};
 use crate::clip::on_one_line;
 use crate::passes::NewText;
@@ -123,7 +123,11 @@ pub(super) fn named(transcript: &Transcript<'_>) -> Vec<String> {
 /// What was repaired, in words.
 pub(super) fn repaired(draft: &Draft<'_, '_, '_>) -> Vec<String> {
     let transcript = draft.survey.transcript;
-    let removed = draft.gone.iter().filter(|unit| is_bare(transcript, **unit)).count();
+    // What is folded is told in the checkpoint.
+    let removed = match draft.in_place {
+        InPlace::Nothing => draft.gone.iter().filter(|unit| is_bare(transcript, **unit)).count(),
+        InPlace::Count(_) | InPlace::Checkpoint(_) => 0,
+    };
     let counted = |count: usize, one: &str, several: &str| {
         (count > 0).then(|| if count == 1 { format!("a {one}") } else { format!("{count} {several}") })
     };

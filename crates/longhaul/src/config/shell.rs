@@ -30,12 +30,7 @@ struct Compression {
 
 impl Default for Compression {
     fn default() -> Self {
-        Self {
-            enabled: true,
-            hygiene_threshold: 0.85,
-            max_wait_seconds: 0,
-            system_note: false,
-        }
+        Self { enabled: true, hygiene_threshold: 0.85, max_wait_seconds: 0, system_note: false }
     }
 }
 
