@@ -11,7 +11,6 @@
 //! bytes as before; so is the last step, unless its results alone are too large.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use super::bounds::Bounds;
 use super::draft::{Draft, InPlace, Length};
@@ -32,7 +31,7 @@ use crate::meter::Meter;
 use crate::passes::ByteLimits;
 use crate::policy::Policy;
 use crate::redact::Redactor;
-use crate::transcript::{ElementId, Transcript};
+use crate::transcript::{ElementId, Transcript, Unit};
 use crate::{Refused, Tokens};
 
 /// The engine that prunes what is old and folds it into a checkpoint.
@@ -119,28 +118,26 @@ impl Engine for Compressor {
 /// Why nothing can be folded or shortened: what protects all of it, and what would change that.
 fn protected(survey: &Survey<'_, '_>, floor: Tokens) -> String {
     let since = if survey.checkpoint().is_some() { " since the checkpoint" } else { "" };
-    if survey.wish.to_tokens.is_some() {
+    let opening = format!("nothing to fold or shorten{since}");
+    let stays = survey.must_stay();
+    if survey.wish.to_tokens.is_some() || (0..survey.units.len()).all(|unit| stays.contains(&unit)) {
         return format!(
-            "nothing to fold or shorten{since}: the newest message, the last step, the system prompt and the tools always stay \
-             ({floor} tokens with a handover)"
+            "{opening}: the system prompt, the tools, the newest message and the last step always stay ({floor} tokens with a \
+             handover)"
         );
     }
     let bounds = Bounds::by_policy(survey);
-    let messages = |units: Range<usize>| {
-        survey.transcript.units[units].iter().map(|unit| unit.owns.len()).sum::<usize>()
-    };
+    let messages = |units: &[Unit<'_>]| units.iter().map(|unit| unit.owns.len()).sum::<usize>();
+    let units = &survey.transcript.units;
     let kept = bounds.middle.clone().filter(|unit| survey.kept.contains(*unit)).count();
     let parts = [
-        (messages(0..bounds.middle.start), "messages at the head by --protect-first"),
-        (messages(bounds.middle.end..survey.units.len()), "at the end by --protect-last and --target-ratio"),
-        (kept, "between them by keep_tools, keep_last_users, <keep> or --keep-from"),
+        (messages(&units[..bounds.middle.start]), "at the head (--protect-first)"),
+        (kept, "by keep_tools, keep_last_users, <keep> or --keep-from"),
+        (messages(&units[bounds.middle.end..]), "at the end (--protect-last, --target-ratio)"),
     ];
-    let named: Vec<String> =
-        parts.iter().filter(|(count, _)| *count > 0).map(|(count, by)| format!("{count} {by}")).collect();
-    format!(
-        "nothing to fold or shorten{since}: protected are {}; --to-tokens N goes below that",
-        named.join(", ")
-    )
+    let named = parts.iter().filter(|(count, _)| *count > 0);
+    let named: Vec<String> = named.map(|(count, by)| format!("{count} {by}")).collect();
+    format!("{opening}: messages are protected, {}; --to-tokens N goes below that", named.join(", "))
 }
 
 /// What a compaction of this engine is to come to.

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::draft::{Draft, InPlace};
 use crate::check::{Severity, check};
 use crate::clip::on_one_line;
+use crate::json::Scanner;
 use crate::passes::NewText;
 use crate::transcript::{BlockAt, Exchange, Form, PartKind, Status, Transcript, UnitKind};
 
@@ -45,9 +46,7 @@ fn faults(transcript: &Transcript<'_>) -> impl Iterator<Item = (Fault, BlockAt)>
         let fault = match part.kind {
             PartKind::Call(exchange) if exchange.status == Status::Aborted => Fault::NoResult,
             PartKind::Call(_) if part.block.text.is_some_and(|text| text.form == Form::JsonInString) => {
-                let text = part.block.text();
-                let is_fine = text.trim().is_empty()
-                    || serde_json::from_str::<Value>(&text).is_ok_and(|v| v.is_object());
+                let is_fine = is_object(&part.block.text());
                 (!is_fine).then_some(Fault::NoJson)?
             }
             PartKind::Result { exchange, .. } if exchange.status == Status::Orphan => Fault::NoCall,
@@ -55,6 +54,14 @@ fn faults(transcript: &Transcript<'_>) -> impl Iterator<Item = (Fault, BlockAt)>
         };
         Some((fault, part.at))
     })
+}
+
+/// Whether arguments are a JSON object, or nothing at all.
+fn is_object(arguments: &str) -> bool {
+    let mut scanner = Scanner::new(arguments);
+    let mut is_json = || scanner.value().and_then(|_| scanner.end()).is_ok();
+    let arguments = arguments.trim();
+    arguments.is_empty() || arguments.starts_with('{') && is_json()
 }
 
 /// Repairs what may change and would be refused.

@@ -77,7 +77,8 @@ impl Engine for SacredZone {
         let ours = Ours::of(policy, wish, transcript);
         let mut survey = Survey::new(policy, wish, known, &ours);
         survey.about.extend(wish.focus.clone());
-        let (survey, target) = (&survey, wish.to_tokens.unwrap_or(policy.sacred.target));
+        let target = wish.to_tokens.unwrap_or(policy.sacred.target.min(survey.limit()));
+        let survey = &survey;
         let occasion = |reason: String, zone: Option<ZoneReport>| {
             let (engine, floor) = (self.name(), ladder::floor(survey));
             Occasion { engine, reason, target, floor, zone }

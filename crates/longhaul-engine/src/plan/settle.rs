@@ -77,7 +77,7 @@ pub(super) fn settle(
         state: StateReport::after(0, tokens.saved()),
         ladder: draft.ladder.clone(),
         restart: draft.restart(),
-        notes: notes(draft, occasion, after).into_iter().chain(repair::named(&rewritten)).collect(),
+        notes: notes(draft, occasion, after),
         tokens,
         ..same
     };
@@ -150,7 +150,8 @@ fn notes(draft: &Draft<'_, '_, '_>, occasion: &Occasion, after: Tokens) -> Vec<S
     notes
 }
 
-/// The outcome with what it does to the provider's cache, which costs a reading of both bodies.
+/// The outcome with what only the one that is chosen is asked for: what it does to the provider's cache, which costs a reading of
+/// both bodies, and what is wrong in it as it was before.
 pub(super) fn finished(
     mut outcome: Outcome,
     survey: &Survey<'_, '_>,
@@ -159,6 +160,7 @@ pub(super) fn finished(
     let (after, _) = wire::parse(survey.transcript.dialect, &outcome.body)?;
     let (old, new) = (wire::reading(survey.transcript), wire::reading(&after));
     let report = &mut outcome.report;
+    report.notes.extend(repair::named(&after));
     report.tokens.warm = cache::warm(&old, &after, &new, &survey.policy.model, known).tokens;
     report.cost = cost(survey, report.tokens.after, report.tokens.after - report.tokens.warm);
     Ok(outcome)
