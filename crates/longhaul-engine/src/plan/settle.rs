@@ -8,11 +8,12 @@ use super::report::{
 };
 use super::survey::Survey;
 use super::{Outcome, repair};
-use crate::cache;
+use crate::cache::{self, MOST_MARKS};
 use crate::config::EngineName;
+use crate::json::pointer;
 use crate::known::Known;
-use crate::ledger::Decisions;
-use crate::{Refused, Rewrite, Tokens, wire};
+use crate::ledger::{Decisions, Ledger};
+use crate::{Refused, Rewrite, Tokens, Transcript, wire};
 
 /// Why there is a compaction, or none, and what it is to come to.
 #[derive(Debug, Clone)]
@@ -77,7 +78,7 @@ pub(super) fn settle(
         state: StateReport::after(0, tokens.saved()),
         ladder: draft.ladder.clone(),
         restart: draft.restart(),
-        notes: notes(draft, occasion, after),
+        notes: [notes(draft, occasion, after), marks_gone(&ledger, transcript)].concat(),
         tokens,
         ..same
     };
@@ -164,6 +165,23 @@ pub(super) fn finished(
     report.tokens.warm = cache::warm(&old, &after, &new, &survey.policy.model, known).tokens;
     report.cost = cost(survey, report.tokens.after, report.tokens.after - report.tokens.warm);
     Ok(outcome)
+}
+
+/// Which of the client's cache marks were too many.
+fn marks_gone(ledger: &Ledger, transcript: &Transcript<'_>) -> Vec<String> {
+    let places = ledger.surplus_marks(transcript).into_iter().filter_map(|mark| {
+        let at = pointer(transcript.body, mark.holder)?;
+        Some(if at.is_empty() { "/".to_owned() } else { at })
+    });
+    let places: Vec<String> = places.collect();
+    if places.is_empty() {
+        return Vec::new();
+    }
+    let note = format!(
+        "cache breakpoints removed, because a provider takes {MOST_MARKS}: those on {}",
+        places.join(", ")
+    );
+    vec![note]
 }
 
 /// The report of a compaction that does nothing.
