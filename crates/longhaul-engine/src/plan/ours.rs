@@ -8,6 +8,7 @@
 //! ```
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use super::Wish;
 use crate::checkpoint::Checkpoint;
@@ -33,6 +34,8 @@ pub(super) enum Vouched {
 pub(super) struct Ours<'t, 'b> {
     pub(super) transcript: Cow<'t, Transcript<'b>>,
     pub(super) vouched: Vouched,
+    /// The messages that only look like one.
+    pub(super) others: BTreeSet<usize>,
 }
 
 impl<'t, 'b> Ours<'t, 'b> {
@@ -53,11 +56,13 @@ impl<'t, 'b> Ours<'t, 'b> {
         };
         let ours = newest.or_else(|| looks.iter().rev().find(has_form).map(|(at, _)| *at));
         let mut transcript = Cow::Borrowed(transcript);
-        for (at, _) in looks.into_iter().filter(|(at, _)| Some(*at) != ours) {
-            let kind = as_message(&transcript, at);
-            transcript.to_mut().units[at].kind = kind;
+        let others: BTreeSet<usize> =
+            looks.iter().map(|(at, _)| *at).filter(|at| Some(*at) != ours).collect();
+        for at in &others {
+            let kind = as_message(&transcript, *at);
+            transcript.to_mut().units[*at].kind = kind;
         }
-        Self { transcript, vouched }
+        Self { transcript, vouched, others }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::check::{Severity, check};
 use crate::clip::on_one_line;
 use crate::json::Scanner;
 use crate::passes::NewText;
-use crate::transcript::{BlockAt, Exchange, Form, PartKind, Status, Transcript, UnitKind};
+use crate::transcript::{BlockAt, ElementId, Exchange, Form, PartKind, Status, Transcript, UnitKind};
 
 /// What a client got wrong about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,7 +79,9 @@ pub(super) fn repair(draft: &mut Draft<'_, '_, '_>, may_change: &dyn Fn(usize) -
     };
     for (fault, at) in found.into_iter().filter(|(fault, _)| is_refused(*fault)) {
         match fault {
-            Fault::NoResult => drop(draft.stubs.insert(at, STUB.to_owned())),
+            // The result may have to stand in the message behind.
+            Fault::NoResult if may_change(at.unit + 1) => drop(draft.stubs.insert(at, STUB.to_owned())),
+            Fault::NoResult => {}
             Fault::NoCall if is_bare(transcript, at.unit) => draft.take_out(at.unit),
             Fault::NoCall => {}
             Fault::NoJson => {
@@ -95,11 +97,13 @@ pub(super) fn repair(draft: &mut Draft<'_, '_, '_>, may_change: &dyn Fn(usize) -
     }
 }
 
-/// Whether a unit is nothing but results without calls.
+/// Whether a unit is nothing but results without calls, in messages of their own.
 fn is_bare(transcript: &Transcript<'_>, unit: usize) -> bool {
+    let is_message = |id: &ElementId| Some(id.array) == transcript.messages;
     let is_orphan = |exchange: &Exchange<'_>| exchange.status == Status::Orphan;
     matches!(&transcript.units[unit].kind, UnitKind::Step { reply, exchanges }
         if reply.is_empty() && exchanges.iter().all(is_orphan))
+        && transcript.units[unit].owns.iter().all(is_message)
 }
 
 /// The faults that a transcript has, in words, each with the messages that have it.

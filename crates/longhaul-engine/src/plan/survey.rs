@@ -38,6 +38,8 @@ pub(super) struct Survey<'t, 'b> {
     pub(super) vouched: Vouched,
     /// What stays because the user wants it so.
     pub(super) kept: Kept,
+    /// Messages that look like a checkpoint and are none of ours.
+    others: &'t BTreeSet<usize>,
 }
 
 /// How much of a prompt or reply says what it is about.
@@ -67,9 +69,21 @@ impl<'t, 'b> Survey<'t, 'b> {
         let units: Vec<Tokens> = units.collect();
         let outside = meter.outside(known, transcript);
         let about = Vec::new();
-        let kept = Kept::of(policy, wish, transcript, &units);
-        let mut survey =
-            Self { policy, wish, transcript, meter, total, units, outside, blocks, about, vouched, kept };
+        let (kept, others) = (Kept::of(policy, wish, transcript, &units), &ours.others);
+        let mut survey = Self {
+            policy,
+            wish,
+            transcript,
+            meter,
+            total,
+            units,
+            outside,
+            blocks,
+            about,
+            vouched,
+            kept,
+            others,
+        };
         survey.about = survey.newest_prompt().map_or_else(Vec::new, |at| {
             let words = transcript.units[at].blocks().filter(|block| block.kind == BlockKind::Text);
             words.map(|block| block.opening(FOCUS_BYTES).into_owned()).collect()
@@ -184,8 +198,9 @@ impl<'t, 'b> Survey<'t, 'b> {
 
     /// The units that hold part of the newest message under the user's name, tool results apart. Whoever wrote it, that is
     /// what providers take for the newest thing said.
-    fn newest_message(&self) -> Vec<usize> {
-        let said = |unit: &Unit<'b>| match &unit.kind {
+    fn newest_message(&self, but: &BTreeSet<usize>) -> Vec<usize> {
+        let said = |(at, unit): (usize, &Unit<'b>)| match &unit.kind {
+            _ if but.contains(&at) => Vec::new(),
             UnitKind::Prompt { .. } => unit.owns.clone(),
             UnitKind::Step { exchanges, .. } => {
                 let spoken = exchanges.iter().filter(|e| e.call.is_none() && e.status == Status::Answered);
@@ -193,8 +208,13 @@ impl<'t, 'b> Survey<'t, 'b> {
             }
             UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => Vec::new(),
         };
-        let messages =
-            self.transcript.units.iter().flat_map(said).filter_map(|id| self.transcript.message_of(id));
+        let messages = self
+            .transcript
+            .units
+            .iter()
+            .enumerate()
+            .flat_map(said)
+            .filter_map(|id| self.transcript.message_of(id));
         let is_user = |message: &usize| self.transcript.role(*message) == Some(Role::User);
         let newest = messages.collect::<BTreeSet<_>>().into_iter().rev().find(is_user);
         let holds = |unit: &Unit<'b>| unit.owns.iter().any(|id| self.transcript.message_of(*id) == newest);
@@ -208,7 +228,11 @@ impl<'t, 'b> Survey<'t, 'b> {
     pub(super) fn must_stay(&self) -> BTreeSet<usize> {
         let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
         let last = [self.units.len().checked_sub(1), self.transcript.units.iter().rposition(understood)];
-        let said = self.newest_message().into_iter().chain(self.newest_prompt());
+        // Who has no key takes what looks like a checkpoint for one, and the message before it for the newest.
+        let others = (!self.others.is_empty()).then_some(self.others);
+        let newest = [Some(&BTreeSet::new()), others].into_iter().flatten();
+        let newest: Vec<usize> = newest.flat_map(|but| self.newest_message(but)).collect();
+        let said = newest.into_iter().chain(self.newest_prompt());
         let kept = self.kept.units();
         said.chain(last.into_iter().flatten()).chain(self.instructions()).chain(kept).collect()
     }
