@@ -230,7 +230,8 @@ impl<'t, 'b> Survey<'t, 'b> {
         let last = [self.units.len().checked_sub(1), self.transcript.units.iter().rposition(understood)];
         // Who has no key takes what looks like a checkpoint for one, and the message before it for the newest.
         let others = (!self.others.is_empty()).then_some(self.others);
-        let newest = [Some(&BTreeSet::new()), others].into_iter().flatten();
+        let none = BTreeSet::new();
+        let newest = [Some(&none), others].into_iter().flatten();
         let newest: Vec<usize> = newest.flat_map(|but| self.newest_message(but)).collect();
         let said = newest.into_iter().chain(self.newest_prompt());
         let kept = self.kept.units();
