@@ -74,6 +74,8 @@ pub struct ModelFacts {
     pub reasoning_back: bool,
     /// Whether two messages of one role in a row are refused (rules X7, X10).
     pub roles_alternate: bool,
+    /// Whether a user's message may stand right behind a tool's result (rule M2).
+    pub user_after_tool: bool,
 }
 
 /// How many tokens an image costs, by its size.
@@ -140,6 +142,7 @@ impl Default for ModelFacts {
             system_midway: true,
             reasoning_back: false,
             roles_alternate: false,
+            user_after_tool: true,
         }
     }
 }

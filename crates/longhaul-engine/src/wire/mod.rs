@@ -32,7 +32,7 @@ pub use crate::transcript::Role;
 pub use reading::{ClientMark, Lifetime, Part, Piece, Reading, Says, Seat, Settings, reading};
 pub(crate) use reading::{MARK, pair};
 pub(crate) use spoken::ends_in_call;
-pub use write::{block, instructs, message};
+pub use write::{answer, block, instructs, message};
 
 /// Something strange in a body that did not keep it from being read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,6 +144,7 @@ pub fn parse_for<'b>(
     };
     let roles = list.into_iter().flat_map(|id| raw.elements(id)).map(role).collect();
     let model = raw.root.item.and_then(|root| raw.string(root, Key::Model));
+    let longest_reply = longest_reply(&raw);
     let (preamble, content_lists, assembler) = (reader.preamble, reader.content_lists, reader.assembler);
     let (units, mut notes) = assembler.finish();
     notes.extend(general_notes(&raw, (!dialect_sure).then_some(dialect)));
@@ -159,6 +160,7 @@ pub fn parse_for<'b>(
             dialect,
             dialect_sure,
             model,
+            longest_reply,
             preamble,
             units,
             arrays,
@@ -168,6 +170,14 @@ pub fn parse_for<'b>(
         },
         notes,
     ))
+}
+
+/// The most tokens that the request lets the reply have.
+fn longest_reply(raw: &Raw<'_>) -> Option<u64> {
+    let root = raw.root.item?;
+    let keys = [Key::MaxTokens, Key::MaxCompletionTokens, Key::MaxOutputTokens];
+    let fields = keys.into_iter().filter_map(|key| raw.field_of(root, key));
+    fields.filter_map(|field| raw.body[field.at.range()].parse().ok()).max()
 }
 
 fn general_notes(raw: &Raw<'_>, guessed: Option<Dialect>) -> Vec<Note> {

@@ -369,7 +369,8 @@ fn a_prefix_that_is_too_short_is_not_marked() {
 
 fn the_prefix_strategy_marks_tools_system_checkpoint_and_newest_turn() {
     let prefix = Marking { strategy: Prefix, ..USUAL };
-    let checkpoint = user(&format!("{CHECKPOINT_OPENING}: reference only]\nGoal: …"));
+    let checkpoint =
+        user(&format!("{CHECKPOINT_OPENING}: reference only]\nGoal: …\n[End of the checkpoint.]"));
     let tools =
         json!([{"name": "a", "input_schema": {}}, {"name": "b", "input_schema": {}, "defer_loading": true}]);
     let body = json!({"tools": tools, "system": "You work.",

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use longhaul_engine::cache::{self, Chain, Change, Difference, Volatile, Weights};
+use longhaul_engine::cache::{self, Change, Difference, Volatile, Warm, Weights};
 use longhaul_engine::json::{Span, pointer};
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
@@ -46,22 +46,14 @@ struct Shown {
 struct Side<'t, 'b> {
     transcript: &'t Transcript<'b>,
     reading: Reading,
-    sizes: Vec<Tokens>,
+    total: Tokens,
 }
 
 impl<'t, 'b> Side<'t, 'b> {
     fn new(transcript: &'t Transcript<'b>, model: &Model, known: &mut Known) -> Self {
         let reading = wire::reading(transcript);
         let sizes = Weights::new(transcript, &reading, model).prefixes(known);
-        Self { transcript, reading, sizes }
-    }
-
-    fn total(&self) -> Tokens {
-        self.sizes.last().copied().unwrap_or_default()
-    }
-
-    fn before(&self, piece: usize) -> Tokens {
-        piece.checked_sub(1).and_then(|before| self.sizes.get(before)).copied().unwrap_or_default()
+        Self { transcript, reading, total: sizes.last().copied().unwrap_or_default() }
     }
 
     fn pointer(&self, at: Span) -> Option<String> {
@@ -79,15 +71,15 @@ pub(super) fn run(
     let model = body::model(&args.told, transcript);
     let known = &mut Known::default();
     let (before, after) = (Side::new(&before, &model, known), Side::new(transcript, &model, known));
-    let difference = cache::compare(&Chain::of(&before.reading), &Chain::of(&after.reading));
-    let warm = difference.map_or(before.total().min(after.total()), |found| after.before(found.from));
-    let lost_tokens = difference.map_or(Tokens::ZERO, |_| before.total().min(after.total()) - warm);
+    let Warm { difference, tokens: warm } =
+        cache::warm(&before.reading, transcript, &after.reading, &model, known);
+    let lost_tokens = difference.map_or(Tokens::ZERO, |_| before.total.min(after.total) - warm);
     let answer = Answer {
         warm: difference.is_none(),
         difference: difference.map(|found| shown(&found, &before, &after)),
-        tokens: after.total(),
+        tokens: after.total,
         warm_tokens: warm,
-        cold_tokens: after.total() - warm,
+        cold_tokens: after.total - warm,
         lost_tokens,
         lost_usd: prices::find(&model.name).map(|prices| lost(lost_tokens, &prices)),
         counted_by: model.counter().name(),

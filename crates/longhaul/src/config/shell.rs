@@ -20,12 +20,6 @@ pub(crate) struct Shell {
 pub(crate) struct Compression {
     /// Whether anything is compacted without being forced.
     pub(crate) enabled: bool,
-    /// Results of these tools are never shortened.
-    keep_tools: Vec<String>,
-    /// So many newest messages of the user stay where they are.
-    keep_last_users: usize,
-    /// Standing wishes for every handover.
-    instructions: Option<String>,
     /// The share of the window at which the gateway steps in before anything else.
     hygiene_threshold: f64,
     /// How long a turn may wait for a model's summary.
@@ -36,15 +30,7 @@ pub(crate) struct Compression {
 
 impl Default for Compression {
     fn default() -> Self {
-        Self {
-            enabled: true,
-            keep_tools: Vec::new(),
-            keep_last_users: 0,
-            instructions: None,
-            hygiene_threshold: 0.85,
-            max_wait_seconds: 0,
-            system_note: false,
-        }
+        Self { enabled: true, hygiene_threshold: 0.85, max_wait_seconds: 0, system_note: false }
     }
 }
 

@@ -233,3 +233,28 @@ fn a_wrong_call_is_one_line() {
     assert!(cache(&folder, &body, &["--ttl", "2h"]).refused().contains("5m, 1h, auto"));
     assert!(cache(&folder, &body, &["--compare", "missing.json"]).refused().contains("does not exist"));
 }
+
+#[test]
+fn compress_and_compare_agree_on_what_stays_cached() {
+    let folder = Folder::new("cache-compress");
+    let mut body = session("Today is 2026-11-15.", 61);
+    for message in body["messages"].as_array_mut().unwrap() {
+        let turn = message["content"].as_str().unwrap().to_owned();
+        message["content"] = json!(format!("{turn}: the beds want water. ").repeat(30));
+    }
+    folder.file("old.json", body.to_string());
+    let args =
+        ["compress", "old.json", "--keep-from", "50", "-o", "new.json", "--report", "report.json", "--quiet"];
+    assert_eq!(longhaul(&folder, &args, &[]).code, 0);
+    let run = longhaul(&folder, &["cache", "new.json", "--compare", "old.json", "--json"], &[]);
+    let compared: Value = serde_json::from_str(&run.out).unwrap();
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.0.join("report.json")).unwrap()).unwrap();
+    assert!(report["tokens"]["warm"].as_u64() > Some(2_000), "{report}");
+    assert_eq!(report["tokens"]["warm"], compared["warm_tokens"]);
+    assert_eq!(report["cost"]["cold_tokens"], compared["cold_tokens"]);
+    let new: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.0.join("new.json")).unwrap()).unwrap();
+    let list = |body: &Value| body["messages"].as_array().unwrap().clone();
+    assert!(list(&new).ends_with(&list(&body)[50..]) && list(&new).len() < 30);
+}

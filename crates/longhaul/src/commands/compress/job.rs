@@ -123,6 +123,7 @@ impl<'a> Call<'a> {
             // Any body is small enough for the largest size there is, and stays as it is.
             to_tokens: if rests { Some(Tokens(u64::MAX)) } else { self.args.to_tokens.map(Tokens) },
             focus: self.args.focus.clone(),
+            keep_from: self.args.keep_from,
             keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(key())),
             ..Wish::default()
         };
