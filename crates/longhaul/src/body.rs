@@ -25,7 +25,11 @@ impl Body {
     pub(crate) fn read(path: &Path, told: &Told) -> Result<Self, Failure> {
         match session::read(path, told, told.extent())? {
             Some(read) => Ok(Self::of_session(read)),
-            None => Ok(Self::of_text(input::shown(path), input::read_text(path)?)),
+            None => {
+                let (shown, text) = (input::shown(path), input::read_text(path)?);
+                session::refuse_piped(&shown, text.as_bytes())?;
+                Ok(Self::of_text(shown, text))
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Run, longhaul};
+use crate::support::{Folder, Run, longhaul, longhaul_reading};
 
 /// A session of Claude Code: files are read one after the other, with usage and times.
 fn claude(session: &str, day: usize, steps: usize) -> String {
@@ -181,6 +181,14 @@ fn every_command_that_reads_a_body_reads_a_session() {
         assert!(
             small.starts_with("{\"model\":") && small.len() < exported.len() / 2,
             "one body, and a smaller one"
+        );
+    }
+    for command in ["compress", "tokens", "cost"] {
+        let piped = longhaul_reading(&folder, &[command, "-"], &[], claude("1f0e", 2, 2).as_bytes());
+        assert!(
+            piped.refused().contains(
+                "standard input is a session of claude; give its file, or its name as claude:latest"
+            )
         );
     }
     let done = run(
