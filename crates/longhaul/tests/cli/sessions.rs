@@ -37,7 +37,7 @@ fn claude(session: &str, day: usize, steps: usize) -> String {
         let result = json!([{"type": "tool_result", "tool_use_id": id, "content": text.join("\n")}]);
         lines.push(record("user", 2 * step + 2, second + 10, json!({"role": "user", "content": result})));
     }
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 fn codex(session: &str) -> String {
@@ -57,7 +57,7 @@ fn codex(session: &str) -> String {
         said("user", "input_text", "Make a bowl"),
         said("assistant", "output_text", "A bowl."),
     ];
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 /// A home with three sessions of two agents, and a file that is none.
