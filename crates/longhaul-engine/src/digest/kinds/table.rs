@@ -1,8 +1,9 @@
-//! Tables: the columns, how many rows, the first and last of them, and what the numbers range over.
+//! Tables: the columns, how many rows, the first and last of them and those unlike the others, and what the numbers range over.
 
 use super::super::page::{Page, Sample};
 use super::super::proposal::{Proposal, Worth, counted};
 use crate::lines::Line;
+use crate::shape::Node;
 use std::borrow::Cow;
 
 /// How the cells of a row are separated.
@@ -16,7 +17,9 @@ enum Layout {
     Aligned,
 }
 
-/// Columns whose numbers are summed up.
+/// Rows that are shown for being unlike the others.
+const MOST_UNUSUAL: usize = 40;
+/// Columns whose values are looked at.
 const MOST_COLUMNS: usize = 40;
 
 fn cells(line: &str, layout: Layout) -> Vec<&str> {
@@ -152,6 +155,7 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
     for line in last {
         proposal.quote(line.trimmed(), 2.8);
     }
+    unusual(page, layout, columns.len(), proposal);
     proposal.lead.push(format!("{} of {}", counted(rows, "row"), counted(columns.len(), "column")));
     let spans =
         columns.iter().zip(&ranges).filter(|(_, range)| range.numbers > 1 && range.numbers * 10 >= rows * 9);
@@ -163,6 +167,34 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
     );
     proposal.note("ranges", 5.0, spans);
     proposal.facts(page, Worth::READ);
+}
+
+/// Rows in which a cell does not have the value that its column has in four of five others. Where that is more than every fifth
+/// row, none stands out.
+fn unusual<'a>(page: &Page<'a>, layout: Layout, columns: usize, proposal: &mut Proposal<'a>) {
+    let rows = || {
+        let full = page.lines().filter(|line| !line.text.trim().is_empty() && !is_rule(line.text));
+        let rows = full.map(move |line| (line, cells(line.text, layout)));
+        rows.filter(move |(_, cells)| cells.len() == columns).skip(1)
+    };
+    let mut values: Vec<Node<'a>> = vec![Node::default(); columns.min(MOST_COLUMNS)];
+    for (_, cells) in rows() {
+        for (cell, values) in cells.into_iter().zip(&mut values) {
+            values.count(cell);
+        }
+    }
+    let usual: Vec<Option<&str>> = values.iter().map(Node::usual).collect();
+    let is_odd = |cells: &[&str]| {
+        cells.iter().zip(&usual).any(|(cell, usual)| usual.is_some_and(|usual| usual != *cell))
+    };
+    let seen = values.first().map_or(0, |values| values.seen);
+    let odd: Vec<Line<'a>> =
+        rows().filter(|(_, cells)| is_odd(cells)).map(|(line, _)| line).take(seen / 5 + 1).collect();
+    if odd.len() <= seen / 5 {
+        for (rank, line) in odd.into_iter().take(MOST_UNUSUAL).enumerate() {
+            proposal.quote(line.trimmed(), 10.0 / (1.0 + rank as f64 * 0.1));
+        }
+    }
 }
 
 fn span(name: &str, range: Range) -> String {
