@@ -23,10 +23,12 @@ pub(crate) struct Body {
 impl Body {
     /// The body of a file, or what the session would send next that a file or a name stands for.
     pub(crate) fn read(path: &Path, told: &Told) -> Result<Self, Failure> {
-        match session::read(path, told, told.extent())? {
-            Some(read) => Ok(Self::of_session(read)),
-            None => Ok(Self::of_text(input::shown(path), input::read_text(path)?)),
+        if let Some(read) = session::read(path, told, told.extent())? {
+            return Ok(Self::of_session(read));
         }
+        let (shown, text) = (input::shown(path), input::read_text(path)?);
+        session::refuse_piped(&shown, text.as_bytes())?;
+        Ok(Self::of_text(shown, text))
     }
 
     pub(crate) fn of_text(shown: String, text: String) -> Self {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::de::IgnoredAny;
 
 use crate::failure::Failure;
+use crate::session;
 
 /// The whole of it, as text. A byte-order mark stays, because the output must be able to equal the input.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
@@ -73,6 +74,8 @@ pub(crate) fn one_or_lines(path: &Path) -> Result<Held, Failure> {
     if let (Some(first), Some(_)) = (full.next(), full.next())
         && first.is_document()
     {
+        let head: Vec<u8> = read.iter().flat_map(|line| &line.bytes).copied().collect();
+        session::refuse_piped(&shown(path), &head)?;
         lines.ahead = read.into();
         return Ok(Held::Lines(lines));
     }

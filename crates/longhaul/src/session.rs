@@ -93,6 +93,16 @@ impl Read {
     }
 }
 
+/// Refuses a session that comes through a pipe: it is read more than once.
+pub(crate) fn refuse_piped(shown: &str, head: &[u8]) -> Result<(), Failure> {
+    match agents::begins(head) {
+        Some(agent) => Err(Failure::Wrong(format!(
+            "{shown} is a session of {agent}; give its file, or its name as {agent}:latest"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Refuses to write where an agent keeps its sessions: what lies there is the agent's.
 pub(crate) fn refuse_home(path: &Path) -> Result<(), Failure> {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

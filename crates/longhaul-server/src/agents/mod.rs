@@ -231,6 +231,13 @@ pub fn recognise(path: &Path) -> Result<Option<Place>, Unread> {
     Ok(format.map(|format| Place::of_file(format.agent, path, None)))
 }
 
+/// Whose session begins with these bytes; for what has no file, and cannot be read twice.
+#[must_use]
+pub fn begins(head: &[u8]) -> Option<Agent> {
+    let glimpse = Glimpse { path: Path::new("-"), head: &head[..head.len().min(HEAD)] };
+    FORMATS.iter().find(|format| (format.shows)(&glimpse)).map(|format| format.agent)
+}
+
 /// Reads a session.
 pub fn read(place: &Place, asked: &Asked) -> Result<Session, Unread> {
     let path = place.path.as_path();

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Run, longhaul};
+use crate::support::{Folder, Run, longhaul, longhaul_reading};
 
 /// A session of Claude Code: files are read one after the other, with usage and times.
 fn claude(session: &str, day: usize, steps: usize) -> String {
@@ -37,7 +37,7 @@ fn claude(session: &str, day: usize, steps: usize) -> String {
         let result = json!([{"type": "tool_result", "tool_use_id": id, "content": text.join("\n")}]);
         lines.push(record("user", 2 * step + 2, second + 10, json!({"role": "user", "content": result})));
     }
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 fn codex(session: &str) -> String {
@@ -57,7 +57,7 @@ fn codex(session: &str) -> String {
         said("user", "input_text", "Make a bowl"),
         said("assistant", "output_text", "A bowl."),
     ];
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 /// A home with three sessions of two agents, and a file that is none.
@@ -181,6 +181,14 @@ fn every_command_that_reads_a_body_reads_a_session() {
         assert!(
             small.starts_with("{\"model\":") && small.len() < exported.len() / 2,
             "one body, and a smaller one"
+        );
+    }
+    for command in ["compress", "tokens", "cost"] {
+        let piped = longhaul_reading(&folder, &[command, "-"], &[], claude("1f0e", 2, 2).as_bytes());
+        assert!(
+            piped.refused().contains(
+                "standard input is a session of claude; give its file, or its name as claude:latest"
+            )
         );
     }
     let done = run(

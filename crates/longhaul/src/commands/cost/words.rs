@@ -18,16 +18,14 @@ pub(super) fn summary(answer: &Answer) -> Vec<String> {
         return Vec::new();
     };
     let mut sentences = Vec::new();
-    match answer.recorded.as_ref().and_then(|recorded| Some((recorded, recorded.paid.as_ref()?))) {
-        Some((recorded, paid)) => {
-            sentences.push(really(answer, paid, [nothing, marks, scheduler]));
-            sentences.push(rests_on(answer, recorded, paid));
-        }
-        None => {
-            sentences.push(sums(answer, nothing, marks, scheduler));
-            sentences.extend(breakpoints(nothing, marks));
-            sentences.push(compaction(marks, scheduler));
-        }
+    let paid = answer.recorded.as_ref().and_then(|recorded| Some((recorded, recorded.paid.as_ref()?)));
+    if let Some((recorded, paid)) = paid {
+        sentences.push(really(answer, paid, [nothing, marks, scheduler]));
+        sentences.push(rests_on(answer, recorded, paid));
+    } else {
+        sentences.push(sums(answer, nothing, marks, scheduler));
+        sentences.extend(breakpoints(nothing, marks));
+        sentences.push(compaction(marks, scheduler));
     }
     if let Some(recorded) = &answer.recorded {
         sentences.push(replayed(answer, recorded));
