@@ -15,10 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::cache;
+use crate::json::Span;
 use crate::passes::NewText;
 use crate::rewrite::Edit;
 use crate::seat;
 use crate::transcript::{Block, BlockAt, Place, Transcript, UnitKind};
+use crate::wire::{self, ClientMark};
 
 /// What was decided about the units of a session so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +117,30 @@ impl Ledger {
         if let Some(placed) = &self.checkpoint {
             edits.extend(seat::find(transcript, placed.before, &self.gone).put(transcript, &placed.text));
         }
+        edits.extend(self.surplus_marks(transcript).iter().map(cache::unset));
         edits
+    }
+
+    /// The client's cache marks in what stays that are more than a provider takes: a request with them would be refused.
+    #[must_use]
+    pub fn surplus_marks(&self, transcript: &Transcript<'_>) -> Vec<ClientMark> {
+        let named = memchr::memmem::find_iter(transcript.body.as_bytes(), wire::MARK);
+        // Nearly every body has few, and need not be read once more in the provider's order.
+        if self.is_empty() || named.take(cache::MOST_MARKS + 1).count() <= cache::MOST_MARKS {
+            return Vec::new();
+        }
+        let units = self.gone.iter().filter_map(|unit| transcript.units.get(*unit));
+        let elements = units.flat_map(|unit| unit.owns.iter().map(|id| transcript.span_of(*id)));
+        let blocks = self.removed.iter().filter_map(|at| transcript.block(*at)).map(|block| block.at);
+        let mut going: Vec<Span> = elements.chain(blocks).collect();
+        going.sort_unstable();
+        let goes = |mark: &ClientMark| {
+            let before = going.partition_point(|span| span.start <= mark.holder.start);
+            before > 0 && going[before - 1].contains(mark.holder)
+        };
+        let reading = wire::reading(transcript);
+        let stay = reading.marks.iter().filter(|mark| !goes(mark)).copied().collect();
+        cache::most_valuable(&reading, stay).1
     }
 
     /// The ledger after another compaction, whose decisions are about the view that this one gives; nothing if the view's units

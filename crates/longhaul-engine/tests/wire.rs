@@ -359,12 +359,37 @@ fn dialects_are_recognised_by_shape() {
         (r#"[{"role":"system","content":"s"},{"role":"user","content":"hi"}]"#, Dialect::Chat, true),
         (r#"[{"role":"user","content":"hi"},{"role":"system","content":"s"}]"#, Dialect::Chat, false),
         (r#"{"messages":[{"role":"user","content":"hi"}]}"#, Dialect::Chat, false),
+        (
+            r#"{"model":"claude-sonnet-4-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#,
+            Dialect::Messages,
+            false,
+        ),
+        (
+            r#"{"model":"us.anthropic.claude-opus-4-1","messages":[{"role":"user","content":"hi"}]}"#,
+            Dialect::Messages,
+            false,
+        ),
+        (
+            r#"{"model":"openrouter/anthropic/claude-sonnet-4.5","messages":[{"role":"user","content":"hi"}]}"#,
+            Dialect::Chat,
+            false,
+        ),
+        (
+            r#"{"model":"gpt-5","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#,
+            Dialect::Chat,
+            false,
+        ),
+        (
+            r#"{"model":"claude-sonnet-4-5","messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}]}"#,
+            Dialect::Chat,
+            true,
+        ),
         (r#"[{"role":"user","content":"hi"},{"role":"assistant","content":"yo"}]"#, Dialect::Chat, false),
     ];
     for (body, dialect, sure) in cases {
         let (transcript, notes) = wire::parse(None, body).unwrap();
         assert_eq!((transcript.dialect, transcript.dialect_sure), (dialect, sure), "{body}");
-        assert_eq!(notes.iter().any(|n| n.kind == NoteKind::UnsureDialect), !sure, "{body}");
+        assert_eq!(notes.iter().any(|n| n.kind == NoteKind::UnsureDialect(dialect)), !sure, "{body}");
     }
 }
 

@@ -25,11 +25,16 @@ pub(crate) fn text(shown: &str, bytes: Vec<u8>) -> Result<String, Failure> {
     })
 }
 
-/// The whole of it, whatever it is: bytes that are no text become replacement characters, as they do in a tool's output.
-pub(crate) fn read_any(path: &Path) -> Result<String, Failure> {
-    let bytes = read_bytes(path)?;
-    Ok(String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+/// The whole of it, whatever it is: bytes that are no text become replacement characters, as they do in a tool's output. With how
+/// many bytes there were, if that happened.
+pub(crate) fn read_any(path: &Path) -> Result<(String, Option<usize>), Failure> {
+    Ok(match String::from_utf8(read_bytes(path)?) {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let bytes = error.as_bytes();
+            (String::from_utf8_lossy(bytes).into_owned(), Some(bytes.len()))
+        }
+    })
 }
 
 /// How messages name an input.

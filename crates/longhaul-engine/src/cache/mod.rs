@@ -23,7 +23,10 @@ mod volatile;
 mod weigh;
 
 pub use chain::{Chain, Change, Difference, Link, Prefix, chain, compare};
-pub use marks::{By, LOOK_BACK, Landmarks, MOST_MARKS, Mark, Marking, cache_key, edits, marks, session_key};
+pub use marks::{
+    By, LOOK_BACK, Landmarks, MOST_MARKS, Mark, Marking, cache_key, edits, marks, session_key, surplus,
+};
+pub(crate) use marks::{most_valuable, unset};
 pub use model::{Cache, Ends, Request, Rules, Traffic};
 pub use pace::{Choice, FIVE_MINUTES, ONE_HOUR, Rhythm, lifetime};
 pub use route::{Carrier, Provider, Route};

@@ -63,6 +63,7 @@ rules! {
     G4 Error Suspected "the arguments of a call are a JSON object in a string, `{}` if there are none"
     G7 Warning Dialect "the last message is not a reply; an error where the model refuses to go on from one"
     G11 Silent Dialect "a summary does not imitate the syntax of tool calls"
+    G12 Error Dialect "known fields have the JSON types of the dialect: `tools` a list of objects, `model` a string, and so on"
     A1 Error Dialect "each `tool_use` has its `tool_result` in the next message"
     A2 Error Dialect "each `tool_result` answers a `tool_use` of the message before"
     A3 Error Dialect "a `tool_use` has one `tool_result`"

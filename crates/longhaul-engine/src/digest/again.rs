@@ -62,6 +62,7 @@ mod tests {
     fn source<'a>(text: &'a str, focus: &'a Focus) -> Source<'a> {
         Source {
             text,
+            bytes: None,
             tool: Some("bash"),
             arguments: None,
             kind: None,

@@ -56,7 +56,7 @@ pub(crate) fn failure(source: &Source<'_>, remark: &str) -> String {
 /// Reads a source; its kind is told when somebody asks, and once.
 fn read<T>(source: &Source<'_>, then: impl FnOnce(&Page<'_>, &dyn Fn() -> Kind) -> T) -> T {
     let call = Call::of(source.tool, source.arguments);
-    let page = Page::of(source.text, source.focus, &call);
+    let page = Page::of(source.text, source.focus, &call).made_of(source.bytes);
     let known = OnceCell::new();
     then(&page, &|| *known.get_or_init(|| source.kind.unwrap_or_else(|| rows::detect(&page))))
 }
@@ -118,7 +118,7 @@ fn said(page: &Page<'_>, kind: &dyn Fn() -> Kind, ended: Ended) -> String {
     let results = Results {
         outcome: ended.words().into_iter().chain(tests).collect(),
         lines: counted(page.facts.lines, "line"),
-        chars: format!("{} chars", number(page.source.chars().count())),
+        chars: page.length(),
     };
     match call.family {
         Some(Family::Run | Family::Code) => {
@@ -209,6 +209,7 @@ mod tests {
         let focus = Focus::none();
         let source = Source {
             text: &text,
+            bytes: None,
             tool: Some(tool),
             arguments: Some(arguments),
             kind: None,
@@ -261,6 +262,13 @@ mod tests {
                 "a page\n",
                 "[browser_navigate] https://a.b → 350 chars",
             ),
+            (
+                "web_extract",
+                r#"{"urls":[{"url":"https://a.b/c"},{"url":"https://d.e","format":"text"}]}"#,
+                "a page\n",
+                "[web_extract] https://a.b/c https://d.e → 350 chars",
+            ),
+            ("fetch", r#"{"url":{"href":"https://a.b/c"}}"#, "a page\n", "[fetch] https://a.b/c → 350 chars"),
             ("Task", r#"{"description":"look"}"#, "found it\n", "[Task] delegated 'look' → 450 chars"),
             ("TodoWrite", r#"{"todos":[{},{}]}"#, "noted\n", "[TodoWrite] 2 items → 300 chars"),
             ("memory", r#"{"command":"view","path":"/m"}"#, "noted\n", "[memory] view /m → 300 chars"),
@@ -275,6 +283,7 @@ mod tests {
         let focus = Focus::none();
         let source = Source {
             text: "ok",
+            bytes: None,
             tool: None,
             arguments: None,
             kind: None,
@@ -292,6 +301,7 @@ mod tests {
         let arguments = Some(r#"{"command":"make"}"#);
         let source = Source {
             text: &text,
+            bytes: None,
             tool: Some("bash"),
             arguments,
             kind: None,

@@ -177,9 +177,9 @@ impl<'a> Proposal<'a> {
 
     /// The digest, of at most this many tokens.
     pub(super) fn settle(mut self, page: &Page<'a>, head: &Head<'_>, budget: Tokens) -> Settled {
-        self.tidy();
-        self.place(page);
         let width = (budget.0 as usize * 2 / 5).clamp(64, 240);
+        self.tidy(width);
+        self.place(page);
         let mut choice =
             self.choose(width, budget - estimate(&head.line(&self.lead, page.facts.full_lines())));
         loop {
@@ -193,8 +193,9 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// One quote a place, in the order of the source, the most valuable form of each.
-    fn tidy(&mut self) {
+    /// One quote a place, in the order of the source, the most valuable form of each. A quote takes up no more than is shown of
+    /// it: what else of a long line is worth quoting stands for itself.
+    fn tidy(&mut self, width: usize) {
         self.quotes.sort_by(|a, b| a.at.cmp(&b.at).then(b.value.total_cmp(&a.value)));
         let mut kept: Vec<Quote<'a>> = Vec::with_capacity(self.quotes.len());
         let mut known = HashSet::new();
@@ -202,7 +203,7 @@ impl<'a> Proposal<'a> {
             self.quotes.drain(..).filter(|quote| says_something(quote.text) && !is_wrapper(quote.text))
         {
             match kept.last_mut() {
-                Some(last) if quote.at < last.at + last.text.len() => {
+                Some(last) if quote.at < last.at + clip::start(last.text, width).len() => {
                     last.value = last.value.max(quote.value);
                     last.times = last.times.max(quote.times);
                     last.reach = last.reach.max(quote.reach);

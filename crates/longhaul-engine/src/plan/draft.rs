@@ -161,6 +161,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         let handle = self.keep().handle(text);
         let source = Source {
             text,
+            bytes: None,
             tool: Some(&*exchange.tool).filter(|name| !name.is_empty()),
             arguments: arguments.as_deref(),
             kind: None,

@@ -8,11 +8,13 @@ use super::report::{
     CostReport, EvidenceReport, Pair, Report, StateReport, TokensReport, UnitsReport, ZoneReport,
 };
 use super::survey::Survey;
+use crate::cache::MOST_MARKS;
 use crate::config::EngineName;
+use crate::json::pointer;
 use crate::known::Known;
-use crate::ledger::Decisions;
+use crate::ledger::{Decisions, Ledger};
 use crate::transcript::ElementId;
-use crate::{Refused, Rewrite, Tokens, wire};
+use crate::{Refused, Rewrite, Tokens, Transcript, wire};
 
 /// Why there is a compaction, or none, and what it is to come to.
 #[derive(Debug, Clone)]
@@ -58,6 +60,7 @@ pub(super) fn settle(
     let tokens = TokensReport { after, warm: warm(survey, &rewrite), ..same.tokens };
     let report = Report {
         changed: true,
+        reached: reached(survey, after),
         messages: Pair { after: messages, ..same.messages },
         bytes: Pair { after: body.len(), ..same.bytes },
         units: UnitsReport { kept: same.units.kept - digested - gone, digested, summarized, dropped },
@@ -70,7 +73,7 @@ pub(super) fn settle(
         state: StateReport::after(0, tokens.saved()),
         ladder: draft.ladder.clone(),
         restart: draft.restart(),
-        notes: notes(draft, occasion, after),
+        notes: [notes(draft, occasion, after), marks_gone(&ledger, transcript)].concat(),
         tokens,
         ..same
     };
@@ -89,21 +92,46 @@ fn cost(survey: &Survey<'_, '_>, after: Tokens, cold_tokens: Tokens) -> CostRepo
     }
 }
 
+/// Whether a request of this size fits the window, and the size that was asked for.
+fn reached(survey: &Survey<'_, '_>, after: Tokens) -> bool {
+    after <= survey.policy.window && survey.wish.to_tokens.is_none_or(|wanted| after <= wanted)
+}
+
+/// What a request of this size is still over, and why.
+fn shortfall(survey: &Survey<'_, '_>, occasion: &Occasion, after: Tokens) -> Option<String> {
+    let (floor, window) = (occasion.floor, survey.policy.window);
+    let over = [(window, "window"), (occasion.target, "target")];
+    let (limit, name) = over.into_iter().find(|(limit, _)| after > *limit)?;
+    Some(format!("still over the {name} of {limit} tokens: {floor} of them no step can take away"))
+}
+
 /// What a person should know: a goal that was missed, reasoning that may be refused.
 fn notes(draft: &Draft<'_, '_, '_>, occasion: &Occasion, after: Tokens) -> Vec<String> {
-    let window = draft.survey.policy.window;
-    let (floor, target) = (occasion.floor, occasion.target);
     let mut notes = draft.notes.clone();
-    let over = [(window, "window"), (target, "target")].into_iter().find(|(limit, _)| after > *limit);
-    if let Some((limit, name)) = over {
-        notes.push(format!("still over the {name} of {limit} tokens: {floor} of them no step can take away"));
-    }
+    notes.extend(shortfall(draft.survey, occasion, after));
     if draft.survey.in_loop() {
         let note = "a tool loop is open, and its reasoning is bound to what was changed; the provider may refuse it \
                     unless it is told to drop such blocks";
         notes.push(note.to_owned());
     }
     notes
+}
+
+/// Which of the client's cache marks were too many.
+fn marks_gone(ledger: &Ledger, transcript: &Transcript<'_>) -> Vec<String> {
+    let places = ledger.surplus_marks(transcript).into_iter().filter_map(|mark| {
+        let at = pointer(transcript.body, mark.holder)?;
+        Some(if at.is_empty() { "/".to_owned() } else { at })
+    });
+    let places: Vec<String> = places.collect();
+    if places.is_empty() {
+        return Vec::new();
+    }
+    let note = format!(
+        "cache breakpoints removed, because a provider takes {MOST_MARKS}: those on {}",
+        places.join(", ")
+    );
+    vec![note]
 }
 
 /// Tokens before the first splice, in reading order: tools and system come first wherever they stand in the body.
@@ -120,12 +148,14 @@ fn warm(survey: &Survey<'_, '_>, rewrite: &Rewrite) -> Tokens {
 pub(super) fn unchanged(survey: &Survey<'_, '_>, occasion: &Occasion) -> Report {
     let transcript = survey.transcript;
     let (messages, bytes) = (transcript.message_count(), transcript.body.len());
+    let reached = reached(survey, survey.total);
     Report {
         dialect: transcript.dialect,
         dialect_sure: transcript.dialect_sure,
         engine: occasion.engine,
         reason: occasion.reason.clone(),
         changed: false,
+        reached,
         tokens: TokensReport {
             before: survey.total,
             after: survey.total,
@@ -148,6 +178,6 @@ pub(super) fn unchanged(survey: &Survey<'_, '_>, occasion: &Occasion) -> Report 
         zone: occasion.zone,
         ladder: Vec::new(),
         restart: None,
-        notes: Vec::new(),
+        notes: shortfall(survey, occasion, survey.total).filter(|_| !reached).into_iter().collect(),
     }
 }

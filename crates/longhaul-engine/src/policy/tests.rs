@@ -125,6 +125,8 @@ fn a_value_out_of_range_is_refused_by_its_key() {
         (json!({"compression": {"threshold": -0.5}}), "compression.threshold"),
         (json!({"compression": {"threshold_tokens": 0}}), "compression.threshold_tokens"),
         (json!({"compression": {"target_ratio": 0.05}}), "compression.target_ratio"),
+        (json!({"models": {"gpt-5": {"prices": {"input": -1}}}}), "models.gpt-5.prices.input"),
+        (json!({"models": {"gpt-5": {"prices": {"cache_read": 1e300}}}}), "models.gpt-5.prices.cache_read"),
         (json!({"compression": {"target_ratio": 0.9}}), "compression.target_ratio"),
         (json!({"compression": {"protect_last_n": 0}}), "compression.protect_last_n"),
         (json!({"sacred_zone": {"trigger": 0.0}}), "sacred_zone.trigger"),

@@ -6,7 +6,7 @@
 //!
 //! Parsing fails only on what is not JSON. Whatever else is strange becomes an opaque unit or block and a [`Note`].
 //!
-//! It may use `texts`, `transcript` and what is below them.
+//! It may use `texts`, `models` and what is below them.
 
 mod assemble;
 mod blocks;
@@ -50,8 +50,8 @@ pub enum NoteKind {
     ByteOrderMark,
     /// Nothing in the body is a list of messages or items.
     NoMessages,
-    /// Chat and messages would both read this body.
-    UnsureDialect,
+    /// Chat and messages would both read this body; it is read as this one.
+    UnsureDialect(Dialect),
     /// A string with half a surrogate pair in it.
     Damaged,
     /// A key that stands twice in one object; the last one counts.
@@ -75,7 +75,10 @@ impl fmt::Display for NoteKind {
         f.write_str(match self {
             Self::ByteOrderMark => "the body begins with a byte-order mark, which some providers refuse",
             Self::NoMessages => "no `messages` or `input` in the body",
-            Self::UnsureDialect => "chat and messages bodies both look like this; read as chat",
+            Self::UnsureDialect(Dialect::Messages) => {
+                "chat and messages bodies both look like this; read as messages, by the model's name"
+            }
+            Self::UnsureDialect(_) => "chat and messages bodies both look like this; read as chat",
             Self::Damaged => "half a surrogate pair in a string, shown as U+FFFD and never edited (G1)",
             Self::RepeatedKey => "a key stands twice in one object; the last one counts",
             Self::UnknownRole => "an unknown role; left as it is",
@@ -113,9 +116,21 @@ pub fn parse(
     dialect: impl Into<Option<Dialect>>,
     body: &str,
 ) -> Result<(Transcript<'_>, Vec<Note>), NotJson> {
+    parse_for(dialect, None, body)
+}
+
+/// Reads a body for a model that its sender names, which decides where its shape does not; else the one that the body names.
+///
+/// # Errors
+/// A body that is not JSON.
+pub fn parse_for<'b>(
+    dialect: impl Into<Option<Dialect>>,
+    model: Option<&str>,
+    body: &'b str,
+) -> Result<(Transcript<'b>, Vec<Note>), NotJson> {
     let raw = Raw::scan(body)?;
     let told = dialect.into();
-    let (dialect, dialect_sure) = told.map_or_else(|| recognise::dialect(&raw), |d| (d, true));
+    let (dialect, dialect_sure) = told.map_or_else(|| recognise::dialect(&raw, model), |d| (d, true));
     let list = recognise::list(&raw);
     let mut reader = Reader::new(&raw);
     match dialect {
@@ -131,7 +146,7 @@ pub fn parse(
     let model = raw.root.item.and_then(|root| raw.string(root, Key::Model));
     let (preamble, content_lists, assembler) = (reader.preamble, reader.content_lists, reader.assembler);
     let (units, mut notes) = assembler.finish();
-    notes.extend(general_notes(&raw, dialect_sure));
+    notes.extend(general_notes(&raw, (!dialect_sure).then_some(dialect)));
     notes.sort_by_key(|note| note.at.start);
     let mut arrays = raw.arrays;
     for id in content_lists {
@@ -155,7 +170,7 @@ pub fn parse(
     ))
 }
 
-fn general_notes(raw: &Raw<'_>, dialect_sure: bool) -> Vec<Note> {
+fn general_notes(raw: &Raw<'_>, guessed: Option<Dialect>) -> Vec<Note> {
     let note = |at: Span, kind| Note { at, kind };
     let mut notes: Vec<Note> = raw.damaged.iter().map(|at| note(*at, NoteKind::Damaged)).collect();
     notes.extend(raw.repeated_keys.iter().map(|at| note(*at, NoteKind::RepeatedKey)));
@@ -164,8 +179,8 @@ fn general_notes(raw: &Raw<'_>, dialect_sure: bool) -> Vec<Note> {
     }
     if recognise::is_empty(raw) {
         notes.push(note(raw.root.at, NoteKind::NoMessages));
-    } else if !dialect_sure {
-        notes.push(note(raw.root.at, NoteKind::UnsureDialect));
+    } else if let Some(dialect) = guessed {
+        notes.push(note(raw.root.at, NoteKind::UnsureDialect(dialect)));
     }
     notes
 }

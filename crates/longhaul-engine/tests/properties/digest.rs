@@ -25,7 +25,7 @@ tests! {
 const BUDGETS: [u64; 3] = [40, 150, 600];
 
 fn of<'a>(text: &'a str, focus: &'a Focus) -> Source<'a> {
-    Source { text, tool: None, arguments: None, kind: None, failed: None, focus, handle: None }
+    Source { text, bytes: None, tool: None, arguments: None, kind: None, failed: None, focus, handle: None }
 }
 
 /// The lines of a digest that are quotes, without the marks behind them.

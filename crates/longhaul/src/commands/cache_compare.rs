@@ -1,6 +1,5 @@
 //! `longhaul cache --compare`: the first place where a body parts from the one before it, and what that costs.
 
-use std::fmt::Write;
 use std::process::ExitCode;
 
 use longhaul_engine::cache::{self, Chain, Change, Difference, Volatile, Weights};
@@ -16,7 +15,7 @@ use super::cache::lost;
 use crate::body::{self, Body};
 use crate::cli::CacheArgs;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Line, Page, STRONG};
 
 #[derive(Serialize)]
 struct Answer {
@@ -94,11 +93,11 @@ pub(super) fn run(
         counted_by: model.counter().name(),
         model: model.name,
     };
-    let to = args.answer.output.as_deref();
+    let to = args.answer.to();
     if args.answer.json {
         output::write_json(to, &answer)?;
     } else {
-        output::write(to, page(&answer, &old.shown, &new.shown).as_bytes())?;
+        output::give(to, &page(&answer, &old.shown, &new.shown))?;
     }
     Ok(if answer.warm { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -139,31 +138,33 @@ fn parting(old: &str, new: &str) -> (String, String) {
     (excerpt(old), excerpt(new))
 }
 
-fn page(answer: &Answer, old: &str, new: &str) -> String {
+fn page(answer: &Answer, old: &str, new: &str) -> Page {
+    let mut page = Page::default();
     let Some(found) = &answer.difference else {
-        return format!("{new} goes on from {old}: {} tokens stay warm\n", answer.warm_tokens);
+        page.line(format!("{new} goes on from {old}: {} tokens stay cached", answer.warm_tokens));
+        return page;
     };
-    let money = answer.lost_usd.map_or(String::new(), |usd| format!(", {usd}"));
+    let money = answer.lost_usd.map_or(String::new(), |usd| format!(" ({usd})"));
     let part = match found.part {
         Part::Tools => "tools",
         Part::System => "system prompt",
         Part::Messages => "messages",
     };
-    let mut page = format!("{new} parts from {old} in the {part}: {}", found.what);
+    let line = Line::from(format!("{new} parts from {old} in the {part}: "));
+    page.line(line.styled(STRONG, found.what));
     for (name, at, text) in [("old", &found.old_at, &found.old_text), ("new", &found.new_at, &found.new_text)]
     {
         if let Some(at) = at {
             let text = text.as_ref().map_or(String::new(), |text| format!(": …{text}…"));
-            let _ = write!(page, "\n  {name} {at}{text}");
+            page.line(format!("  {name} {at}{text}"));
         }
     }
     if let Some(name) = found.volatile {
-        let _ = write!(page, "\n  it looks like a {name}, which changes by itself");
+        page.line(format!("  it looks like a {name}, which changes by itself"));
     }
     let Answer { warm_tokens, cold_tokens, lost_tokens, .. } = answer;
-    let _ = writeln!(
-        page,
-        "\n{warm_tokens} tokens stay warm, {cold_tokens} go cold; {lost_tokens} of them would have been read{money}"
-    );
+    page.line(format!(
+        "{warm_tokens} tokens stay cached, {cold_tokens} are uncached; {lost_tokens} of them are re-billed because of the change{money}"
+    ));
     page
 }

@@ -1,4 +1,4 @@
-//! What can be configured beyond the engine: the gateway, the store and a model's summaries, which nothing reads yet.
+//! What can be configured beyond the engine: the gateway, the store and a model's summaries, which hardly anything reads yet.
 
 use longhaul_engine::policy::Invalid;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Shell {
-    compression: Compression,
+    pub(crate) compression: Compression,
     redaction: Redaction,
     pub(crate) auxiliary: Auxiliary,
     upstreams: Upstreams,
@@ -17,9 +17,9 @@ pub(crate) struct Shell {
 /// When to compact without being asked, and what to keep beyond the policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Compression {
-    /// Whether anything is compacted without being asked.
-    enabled: bool,
+pub(crate) struct Compression {
+    /// Whether anything is compacted without being forced.
+    pub(crate) enabled: bool,
     /// Results of these tools are never shortened.
     keep_tools: Vec<String>,
     /// So many newest messages of the user stay where they are.

@@ -48,6 +48,46 @@ fn a_body_gets_its_marks_and_stays_acceptable() {
 }
 
 #[test]
+fn of_more_marks_than_a_provider_takes_four_stay_and_the_others_are_said() {
+    let folder = Folder::new("cache-surplus");
+    let mut body = session("You are careful.", 9);
+    for message in body["messages"].as_array_mut().unwrap().iter_mut().step_by(2) {
+        let text = message["content"].clone();
+        message["content"] = json!([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]);
+    }
+    let run = cache(&folder, &body, &[]);
+    assert_eq!((run.code, run.out.matches("cache_control").count()), (0, 4), "{}", run.err);
+    assert!(
+        run.err.contains("breakpoint on /messages/0/content/0 removed: a provider takes 4"),
+        "{}",
+        run.err
+    );
+    let answer = cache(&folder, &body, &["--json"]).json("cache.json");
+    assert_eq!(answer["removed"], json!(["/messages/0/content/0"]));
+    assert_eq!((places(&answer).len(), &answer["changed"]), (4, &json!(true)));
+    folder.file("marked.json", &run.out);
+    let check = longhaul(&folder, &["check", "marked.json", "--before", "body.json"], &[]);
+    assert_eq!(check.code, 0, "{}", check.out);
+}
+
+#[test]
+fn older_claude_models_on_bedrock_get_no_marks() {
+    let folder = Folder::new("cache-bedrock");
+    for (model, provider, cached) in [
+        ("anthropic.claude-3-haiku-20240307-v1:0", None, false),
+        ("claude-3-haiku-20240307", Some("bedrock"), false),
+        ("claude-3-haiku-20240307", None, true),
+        ("us.anthropic.claude-3-7-sonnet-20250219-v1:0", None, true),
+    ] {
+        let mut body = session("You are careful.", 7);
+        body["model"] = json!(model);
+        let told: Vec<&str> = provider.iter().flat_map(|provider| ["--provider", provider]).collect();
+        let run = cache(&folder, &body, &told);
+        assert_eq!(run.out.contains("cache_control"), cached, "{model}: {}", run.err);
+    }
+}
+
+#[test]
 fn the_answer_for_programs_keeps_to_its_schema() {
     let folder = Folder::new("cache-schema");
     let answer =

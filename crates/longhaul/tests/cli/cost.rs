@@ -68,7 +68,8 @@ fn the_table_says_what_it_rests_on_and_the_page_is_one_file() {
     let folder = Folder::new("cost-page");
     let run = cost(&folder, &session(30), &["--pause", "20", "-o", "cost.html", "--context-length", "20000"]);
     assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.out.starts_with("policy "), "{}", run.out);
+    assert!(run.out.starts_with("These 31 requests to claude-"), "{}", run.out);
+    assert!(run.out.contains("\npolicy "), "{}", run.out);
     assert!(
         run.out.contains("31 requests over 10 minutes (pauses constant; 0 over five minutes)"),
         "{}",
@@ -76,7 +77,8 @@ fn the_table_says_what_it_rests_on_and_the_page_is_one_file() {
     );
     assert!(run.out.contains("Prompt caching: on (Claude, 5m)"), "{}", run.out);
     let page = std::fs::read_to_string(folder.0.join("cost.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 3);
+    assert_eq!(page.matches("<svg class=\"wide\"").count(), 3);
+    assert_eq!(page.matches("<svg class=\"narrow\"").count(), 3);
     for outside in ["http-equiv", "<script", "<link", "src="] {
         assert!(!page.contains(outside), "{outside}");
     }
@@ -137,9 +139,57 @@ fn what_has_no_price_is_said_and_what_has_no_name_is_assumed() {
     let answer = cost(&folder, &body, &["--json"]).json("cost.json");
     assert!(answer["notes"][0].as_str().unwrap().contains("taken to be a claude model"), "{answer}");
 
+    assert_eq!(answer["priced_as"]["row"], "claude", "{answer}");
+
     folder.file("empty.json", r#"{"model":"claude-sonnet-4-5","messages":[]}"#);
     let run = longhaul(&folder, &["cost", "empty.json"], &[]);
     assert_eq!((run.code, run.err.lines().count()), (2, 1), "{}", run.err);
+}
+
+#[test]
+fn whose_prices_were_taken_and_why_is_said() {
+    let folder = Folder::new("cost-priced-as");
+    let body = session(3);
+    let own = cost(&folder, &body, &["--json"]).json("cost.json");
+    assert_eq!((&own["priced_as"], &own["prices"]["row"]), (&Value::Null, &json!("claude-sonnet-4-5")));
+    for (asked, row, why) in [
+        ("claude-sonnet-4-9", "claude-sonnet-4", "it is not on the list of prices"),
+        ("my-own-tune", "claude", "no model of that name is known, and claude is the usual one of anthropic"),
+    ] {
+        let answer = cost(&folder, &body, &["--json", "--model", asked]).json("cost.json");
+        let said = &answer["priced_as"];
+        assert_eq!((&said["asked"], &said["row"]), (&json!(asked), &json!(row)));
+        assert!(said["why"].as_str().unwrap().contains(why), "{said}");
+        let run = cost(&folder, &body, &["--model", asked]);
+        assert!(run.err.contains(&format!("{asked} is priced as {row}: ")), "{}", run.err);
+        assert!(run.out.contains(&format!("prices of {row}, ")), "{}", run.out);
+    }
+}
+
+#[test]
+fn what_costs_nothing_saves_no_share_and_what_is_no_price_is_refused() {
+    let folder = Folder::new("cost-free");
+    let priced = |input: &str| {
+        let row =
+            format!("{{ input: {input}, output: 0, cache_read: 0, cache_write: 0, cache_write_1h: 0 }}");
+        folder.file("longhaul.yaml", format!("models: {{ claude-sonnet-4-5: {{ prices: {row} }} }}\n"));
+        cost(&folder, &session(3), &[])
+    };
+    let free = priced("0");
+    assert_eq!(free.code, 0, "{}", free.err);
+    for absurd in ["inf", "NaN", "100.0 %  cheapest"] {
+        assert!(!free.out.contains(absurd), "{}", free.out);
+    }
+    let rows: Vec<&str> = free.out.lines().filter(|line| line.contains("$0.00")).collect();
+    assert!(rows.len() == 11 && rows.iter().all(|row| row.trim_end().ends_with('-')), "{}", free.out);
+    for wrong in [".inf", "-1", ".nan", "1e300"] {
+        let run = priced(wrong);
+        assert_eq!((run.code, run.err.lines().count()), (2, 1), "{wrong}: {}", run.err);
+        assert!(run.err.contains("prices.input"), "{wrong}: {}", run.err);
+    }
+    folder.file("longhaul.yaml", "{}\n");
+    let forever = cost(&folder, &session(3), &["--pause", "1e18"]);
+    assert_eq!((forever.code, forever.err.lines().count()), (2, 1), "{}", forever.err);
 }
 
 #[test]

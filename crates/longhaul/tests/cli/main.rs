@@ -10,5 +10,8 @@ mod compress_many;
 mod configuration;
 mod cost;
 mod digest;
+mod files;
 mod redact;
+mod sessions;
 mod support;
+mod terminal;

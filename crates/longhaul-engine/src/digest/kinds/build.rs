@@ -8,8 +8,14 @@ use std::borrow::Cow;
 
 /// A complaint: how bad, its code if it has one, and the file it is about.
 struct Complaint<'a> {
+    severity: &'a str,
     sort: &'a str,
     path: &'a str,
+}
+
+/// The place of a complaint on a line of its own: `  --> src/main.rs:3:4`.
+fn place(line: &str) -> Option<&str> {
+    line.trim_start().strip_prefix("--> ").map(path_in).filter(|path| !path.is_empty())
 }
 
 /// Reads `path:3:4: error: …`, `path(3,4): error TS1: …`, `e: file:///path:3:4 …`, `error[E1]: …`, `  3:4  error  …  rule`.
@@ -27,7 +33,8 @@ fn complaint(line: &str) -> Option<Complaint<'_>> {
                 || after.starts_with("  ")
                 || after.starts_with("s:");
             if placed && named {
-                return Some(Complaint { sort: code(after).unwrap_or(severity), path: path_in(before) });
+                let sort = code(after).unwrap_or(severity);
+                return Some(Complaint { severity, sort, path: path_in(before) });
             }
         }
     }
@@ -35,11 +42,12 @@ fn complaint(line: &str) -> Option<Complaint<'_>> {
         // `path:3:4: F401 …` says only by its code that something is wrong.
         let placed = !path_in(before).is_empty() && before.ends_with(|c: char| c.is_ascii_digit());
         if let Some(code) = code(after).filter(|code| placed && code.len() <= 8 && after.starts_with(code)) {
-            return Some(Complaint { sort: code, path: path_in(before) });
+            return Some(Complaint { severity: "error", sort: code, path: path_in(before) });
         }
     }
     let rest = line.strip_prefix("e: ").or_else(|| line.strip_prefix("w: "))?;
-    rest.starts_with("file:").then(|| Complaint { sort: &line[..1], path: path_in(rest) })
+    let severity = if line.starts_with('e') { "error" } else { "warning" };
+    rest.starts_with("file:").then(|| Complaint { severity, sort: &line[..1], path: path_in(rest) })
 }
 
 /// `[E0308]`, ` TS2345`, or the rule at the end of a linter's line.
@@ -72,12 +80,13 @@ fn path_in(before: &str) -> &str {
 
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     let opened = |line: &str| WORDS.build.iter().any(|opener| line.trim_start().starts_with(opener.as_str()));
-    let placed = |line: &str| complaint(line).is_some() || line.trim_start().starts_with("--> ");
+    let placed = |line: &str| complaint(line).is_some() || place(line).is_some();
     sample.share(placed) >= 0.15 || sample.share(opened) >= 0.3
 }
 
 pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let (mut sorts, mut files) = (Tally::default(), Tally::default());
+    let (mut severity, mut places) = ("error", 0);
     for line in page.lines() {
         if let Some(complaint) = complaint(line.text) {
             // One of each sort tells more than many of one.
@@ -87,6 +96,14 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
             if !complaint.path.is_empty() {
                 files.add(complaint.path);
             }
+            severity = complaint.severity;
+        } else if let Some(path) = place(line.text) {
+            files.add(path);
+            // Two errors in the same words differ in their places only. The second place of one complaint is a remark on it.
+            let value = if severity == "error" { 11.0 } else { 4.0 };
+            proposal.quote(line.trimmed(), value / (1.0 + f64::from(places) * 0.04));
+            places += 1;
+            severity = "remark";
         }
     }
     for (label, tally, value) in [("by sort", sorts, 3.5), ("by file", files, 2.8)] {

@@ -1,0 +1,83 @@
+//! The records of the active branch: from the newest leaf to the root, or to the last compaction.
+
+use std::collections::HashSet;
+
+use super::super::Extent;
+use super::index::{Boundary, Id, Index, Kind};
+
+/// Positions of records, in the order in which they were said. The branch ends at a parent that is not in the file.
+pub(super) fn active(index: &Index, leaf: usize, extent: Extent) -> Vec<usize> {
+    let mut path = Vec::new();
+    let mut seen = HashSet::new();
+    let mut next = Some(leaf);
+    while let Some(here) = next
+        && seen.insert(here)
+    {
+        let (id, record) = &index.entries[here];
+        let before = path.last().map(|child: &usize| index.entries[*child].1.at.number);
+        let boundary = index.boundaries.iter().rev().find(|boundary| match record.kind {
+            Kind::Boundary => boundary.id == *id,
+            // The first prompt after a compaction that kept some turns hangs on the last of these.
+            _ => {
+                before.is_some_and(|line| line > boundary.line && record.at.number < boundary.line)
+                    && boundary.keeps_last(*id)
+            }
+        });
+        next = match (boundary, extent) {
+            (Some(boundary), Extent::Next) => {
+                let mut start = head(index, boundary, &path);
+                path.reverse();
+                start.extend(path);
+                return start;
+            }
+            (Some(boundary), Extent::Whole) if record.kind == Kind::Boundary => {
+                boundary.before.and_then(|id| index.get(id)).map(|(at, _)| at)
+            }
+            _ => {
+                path.push(here);
+                record.parent.and_then(|id| index.get(id)).map(|(at, _)| at)
+            }
+        };
+    }
+    path.reverse();
+    if extent == Extent::Whole {
+        path.retain(|at| !index.entries[*at].1.summary);
+    }
+    path
+}
+
+/// What a request begins with after a compaction: the summary, then the turns that were kept. What of it is on the path
+/// already stays there.
+fn head(index: &Index, boundary: &Boundary, path: &[usize]) -> Vec<usize> {
+    let is_summary = |(_, (_, record)): &(usize, &(Id, super::index::Record))| {
+        record.summary && record.parent == Some(boundary.id)
+    };
+    let named = boundary.anchor.and_then(|id| index.get(id)).map(|(at, _)| at);
+    let summary = named.or_else(|| index.entries.iter().enumerate().find(is_summary).map(|(at, _)| at));
+    let on_path: HashSet<usize> = path.iter().copied().collect();
+    let new = |at: &usize| !on_path.contains(at);
+    summary.into_iter().chain(boundary.kept(index)).filter(new).collect()
+}
+
+impl Boundary {
+    fn keeps_last(&self, id: Id) -> bool {
+        self.kept.last() == Some(&id) || self.segment.is_some_and(|(_, tail)| tail == id)
+    }
+
+    /// The turns that were kept, in order: as they are listed, or from the last back to the first.
+    fn kept(&self, index: &Index) -> Vec<usize> {
+        let listed: Vec<usize> = self.kept.iter().filter_map(|id| index.get(*id)).map(|(at, _)| at).collect();
+        let (Some((first, last)), true) = (self.segment, listed.is_empty()) else { return listed };
+        let mut kept = Vec::new();
+        let mut next = index.get(last);
+        while let Some((at, record)) = next
+            && !kept.contains(&at)
+        {
+            kept.push(at);
+            next =
+                if index.entries[at].0 == first { None } else { record.parent.and_then(|id| index.get(id)) };
+        }
+        kept.reverse();
+        kept
+    }
+}
