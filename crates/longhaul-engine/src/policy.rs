@@ -288,7 +288,7 @@ impl Ladder {
         let digest_all =
             "90 % of the window less the reply's room; above it everything unprotected is digested";
         let digest_all = why.tokens("digest_all", (window - room).share(0.90), window_only, digest_all);
-        let drop_oldest = "95 % of the window less the reply's room; above it the oldest units are dropped";
+        let drop_oldest = "95 % of the window less the reply's room; above it the oldest steps are removed";
         let drop_oldest = why.tokens("drop_oldest", (window - room).share(0.95), window_only, drop_oldest);
         Self { digest_all, drop_oldest }
     }

@@ -31,7 +31,7 @@ use crate::{numbers, output};
 )]
 pub(crate) struct Cli {
     /// Whether words for people are coloured; auto: on a terminal, unless `NO_COLOR` is set
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto, global = true)]
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto, global = true, display_order = 999)]
     pub(crate) color: Color,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -111,7 +111,7 @@ pub(crate) enum Command {
     )]
     Cache(CacheArgs),
     /// Replay a session request by request and say what each policy would have cost
-    #[command(after_help = COST_HELP)]
+    #[command(after_help = COST_HELP, mut_arg("engine", |engine| engine.hide(true)))]
     Cost(CostArgs),
     /// List the sessions of the coding agents on this machine
     #[command(after_help = SESSIONS_HELP)]
@@ -279,7 +279,6 @@ pub(crate) enum Shown {
 /// Whether output for people is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal
     Auto,
     Always,
     Never,
@@ -298,7 +297,7 @@ impl From<Color> for ColorChoice {
 /// Who caches, and for how long.
 #[derive(Debug, Args)]
 pub(crate) struct Cached {
-    /// How long the cache is asked to keep a prefix; by default 5m, or what the configuration says
+    /// How long the cache is asked to keep a prefix [default: 5m]
     #[arg(long, value_name = "TTL", value_parser = one_of(CacheTtl::ALL, CacheTtl::name))]
     pub(crate) ttl: Option<CacheTtl>,
     /// Who takes the request: anthropic, openrouter, litellm, …; without it the model's name tells
@@ -342,7 +341,7 @@ pub(crate) struct CacheArgs {
     pub(crate) told: Told,
     #[command(flatten)]
     pub(crate) cached: Cached,
-    /// Where the breakpoints go; by default `system_and_3`, or what the configuration says
+    /// Where the breakpoints go [default: `system_and_3`]
     #[arg(long, value_name = "NAME", value_parser = one_of(CacheStrategy::ALL, CacheStrategy::name))]
     pub(crate) strategy: Option<CacheStrategy>,
     /// The body of the request before: say where this one parts from it, instead
@@ -375,7 +374,7 @@ pub(crate) struct CostArgs {
     pub(crate) pauses: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cached: Cached,
-    /// Where the breakpoints go; all shows both side by side
+    /// Where the breakpoints go; all shows both side by side [default: `system_and_3`]
     #[arg(long, value_name = "NAME", value_parser = one_of(Strategies::ALL, Strategies::name))]
     pub(crate) strategy: Option<Strategies>,
     #[command(flatten)]
@@ -474,7 +473,7 @@ pub(crate) struct DigestArgs {
     /// What the task is about: lines with these words are kept first
     #[arg(long, value_name = "TOPIC")]
     pub(crate) focus: Option<String>,
-    /// The most tokens it may take; by default 220 or a twentieth of the output, whichever is more
+    /// The most tokens it may take (150, 1k) [default: 220, or a twentieth of the output if that is more]
     #[arg(long, value_name = "N", value_parser = numbers::tokens)]
     pub(crate) tokens: Option<u64>,
     /// One line: the tool, its target, its outcome and its size

@@ -25,6 +25,7 @@ mod session;
 use cli::{Cli, Command};
 use config::Environment;
 use failure::Failure;
+use output::Layout;
 
 fn main() -> ExitCode {
     let done = Cli::try_parse().map_or_else(
@@ -43,7 +44,9 @@ fn fail(failure: &Failure) -> ExitCode {
     output::say_failure(&failure.to_string());
     let is_json = |word: &OsString| word == "--json";
     if env::args_os().skip(1).take_while(|word| word != "--").any(|word| is_json(&word)) {
-        let _ = output::write_json(None, &failure.json());
+        // On one line, because reports a line may stand before it.
+        let _ =
+            output::json(&failure.json(), Layout::Line).and_then(|line| output::write(None, line.as_bytes()));
     }
     ExitCode::from(failure.exit_code())
 }

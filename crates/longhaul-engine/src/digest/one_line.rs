@@ -39,7 +39,7 @@ pub(crate) fn line(source: &Source<'_>) -> String {
 }
 
 /// A failure in one line, with a remark about it and the error that says most: ``[bash] ran `make` → exit 2, failed, 92 lines;
-/// got through later: error: disk full``.
+/// succeeded later: error: disk full``.
 pub(crate) fn failure(source: &Source<'_>, remark: &str) -> String {
     read(source, |page, kind| {
         let ended = Ended { outcome: Outcome::Failed, ..Ended::of(page, kind, source.failed) };

@@ -67,7 +67,9 @@ fn read(place: &Place, asked: &Asked) -> Result<Session, Unread> {
         return Err(Unread::Wrong(format!("{} has no session of aider{which}", place.path.display())));
     };
     let mut log = Log::default();
-    wanted.iter().for_each(|section| log.section(section));
+    for section in &wanted {
+        log.section(section);
+    }
     let started = wanted.first().and_then(|section| Moment::parse(section.id));
     let touched = Place::of_file(Agent::Aider, &place.path, None).touched;
     let folder = place.path.parent().filter(|_| folder::name(&place.path) == FILE);

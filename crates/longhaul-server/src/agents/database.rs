@@ -7,19 +7,19 @@
 //! The copy holds what was committed when it was made. The database is copied before its log, so a log that grows meanwhile
 //! does no harm: what is not committed in it is not seen. A database that changes itself is copied again.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use rusqlite::types::{Value as Cell, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql};
 use serde_json::Value;
 
+use super::folder::{entries, name};
 use super::{Moment, Unread, lines};
 
 /// How often a database that changes under the copy is copied again.
@@ -30,7 +30,7 @@ const BESIDE: [&str; 2] = ["-wal", "-journal"];
 
 /// A copy of a database.
 pub(super) struct Database {
-    connection: Connection,
+    connection: Mutex<Connection>,
     /// The original's path, for words about it.
     path: PathBuf,
     /// Removed after the connection, which is why it stands behind it.
@@ -50,28 +50,23 @@ type State = (PathBuf, [Option<Stamp>; 3]);
 /// So many copies are kept: one for each agent that has a database, and one to spare.
 const KEPT: usize = 4;
 
-thread_local! {
-    /// The databases that were opened last. A list of sessions asks for all of them in turn, of several agents by turns, and
-    /// one copy serves them all.
-    static OPEN: RefCell<Vec<(State, Rc<Database>)>> = const { RefCell::new(Vec::new()) };
-}
+/// The databases that were opened last. A list of sessions asks for all of them, of several agents by turns and on several
+/// threads, and one copy serves them all.
+static OPEN: Mutex<Vec<(State, Arc<Database>)>> = Mutex::new(Vec::new());
 
 /// Opens a copy of the database at `path`, packed or not; the copy that is there, where nothing was written since.
-pub(super) fn open(path: &Path) -> Result<Rc<Database>, Unread> {
+pub(super) fn open(path: &Path) -> Result<Arc<Database>, Unread> {
+    // Held while a copy is made, so that nobody makes a second one meanwhile.
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let state = state(path);
-    let is_it = |(known, _): &&(State, Rc<Database>)| *known == state;
-    if let Some(database) =
-        OPEN.with_borrow(|open| open.iter().find(is_it).map(|(_, found)| Rc::clone(found)))
-    {
-        return Ok(database);
+    if let Some((_, database)) = open.iter().find(|(known, _)| *known == state) {
+        return Ok(Arc::clone(database));
     }
     // An old copy goes before a new one is made: both may be more than the disk has room for.
-    OPEN.with_borrow_mut(|open| {
-        open.retain(|((known, _), _)| known != path);
-        open.truncate(KEPT - 1);
-    });
-    let database = Rc::new(Database::copy(path)?);
-    OPEN.with_borrow_mut(|open| open.insert(0, (state, Rc::clone(&database))));
+    open.retain(|((known, _), _)| known != path);
+    open.truncate(KEPT - 1);
+    let database = Arc::new(Database::copy(path)?);
+    open.insert(0, (state, Arc::clone(&database)));
     Ok(database)
 }
 
@@ -95,13 +90,18 @@ impl Database {
             .and_then(|()| connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())))
             .map_err(|error| unreadable(path, &error))?;
         folder.forget_early();
-        Ok(Self { connection, path: path.to_owned(), _folder: folder })
+        Ok(Self { connection: Mutex::new(connection), path: path.to_owned(), _folder: folder })
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The columns of a table; none, where there is no such table.
     pub(super) fn columns(&self, table: &str) -> Result<BTreeSet<String>, Unread> {
         let read = || -> rusqlite::Result<_> {
-            let mut statement = self.connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+            let connection = self.connection();
+            let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
             let names = statement.query_map([table], |row| row.get(0))?;
             names.collect()
         };
@@ -127,7 +127,8 @@ impl Database {
             .collect();
         let read = || -> rusqlite::Result<_> {
             let query = format!("SELECT {} FROM \"{table}\" {rest}", wanted.join(", "));
-            let mut statement = self.connection.prepare(&query)?;
+            let connection = self.connection();
+            let mut statement = connection.prepare(&query)?;
             let rows = statement.query_map(parameters, |row| {
                 let cells =
                     (0..columns.len()).map(|at| row.get_ref(at).map(cell)).collect::<Result<_, _>>()?;
@@ -305,6 +306,9 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> io::Result<Self> {
+        if !cfg!(unix) {
+            sweep();
+        }
         loop {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = std::env::temp_dir().join(format!("longhaul-{}-{count}", std::process::id()));
@@ -333,6 +337,27 @@ impl Drop for Folder {
     fn drop(&mut self) {
         self.remove();
     }
+}
+
+/// Removes what earlier runs left where an open file keeps its name. What is still open cannot be removed there, and what is
+/// young may not be open yet.
+fn sweep() {
+    let is_old = |path: &Path| {
+        let made = fs::metadata(path).and_then(|data| data.modified()).ok();
+        made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age > YOUNG)
+    };
+    let left = entries(&std::env::temp_dir()).into_iter().filter(|path| is_ours(name(path)) && is_old(path));
+    left.for_each(|path| Folder(path).remove());
+}
+
+/// A folder of this age belongs to nobody who is still about to open what is in it.
+const YOUNG: Duration = Duration::from_mins(10);
+
+/// `longhaul-<process>-<number>`.
+fn is_ours(name: &str) -> bool {
+    let mut parts = name.split('-');
+    parts.next() == Some("longhaul")
+        && parts.all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(unix)]

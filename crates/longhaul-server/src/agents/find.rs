@@ -1,5 +1,6 @@
 //! The sessions of the agents on a machine, and the one that a name means.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::format::FORMATS;
@@ -39,7 +40,9 @@ pub fn named(machine: &Machine, name: &str) -> Result<Place, Unread> {
     if found.is_empty() {
         let homes =
             FORMATS.iter().filter(|format| format.agent == agent).flat_map(|format| (format.homes)(machine));
-        let homes: Vec<String> = homes.map(|home| home.display().to_string()).collect();
+        // Formats of one agent may share a folder.
+        let homes: BTreeSet<String> = homes.map(|home| home.display().to_string()).collect();
+        let homes: Vec<String> = homes.into_iter().collect();
         return Err(Unread::Wrong(format!(
             "no sessions of {agent} in {}; name a file instead",
             homes.join(", ")

@@ -33,8 +33,8 @@ fn homes(machine: &Machine) -> Vec<PathBuf> {
 /// `<project>/chats/session-<time>-<begin of the id>`. Subagents have folders of their own there, and are left out.
 fn list(home: &Path) -> Vec<Place> {
     let session = |path: &PathBuf| {
-        let name = folder::name(path);
-        name.starts_with("session-") && (name.ends_with(".json") || name.ends_with(".jsonl"))
+        let ending = path.extension().is_some_and(|ending| ending == "json" || ending == "jsonl");
+        ending && folder::name(path).starts_with("session-")
     };
     let projects = folder::entries(home);
     let files = projects.iter().flat_map(|project| folder::entries(&project.join("chats"))).filter(session);
@@ -162,17 +162,13 @@ impl Log {
     /// A message, new or in place of the one with its id.
     fn message(&mut self, origin: Origin, id: String, value: Value) {
         self.note(&id, &value);
-        match self.records.get_mut(&id) {
-            Some(known) => {
-                (known.value, known.origin) = (value, origin);
-                if !self.sent.contains(&id) {
-                    self.sent.push(id);
-                }
-            }
-            None => {
-                self.add(Record { id: id.clone(), origin, value, before: None, is_summary: false });
-                self.sent.push(id);
-            }
+        let Some(known) = self.records.get_mut(&id) else {
+            self.sent.push(id.clone());
+            return self.add(Record { id, origin, value, before: None, is_summary: false });
+        };
+        (known.value, known.origin) = (value, origin);
+        if !self.sent.contains(&id) {
+            self.sent.push(id);
         }
     }
 

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 use super::database::{self, Database, Row};
 use super::draft::{Drafts, Unanswered, words};
+use super::find::bare_name;
+use super::folder::entries;
 use super::format::Format;
 use super::lines;
 use super::{
@@ -194,17 +196,15 @@ fn shows_lines(glimpse: &Glimpse<'_>) -> bool {
 }
 
 fn list_lines(home: &Path) -> Vec<Place> {
-    let entries = std::fs::read_dir(home).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
-    paths
+    entries(home)
+        .into_iter()
         .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
         .map(|path| Place::of_file(Agent::Goose, &path, Some(name_of(&path))))
         .collect()
 }
 
 fn name_of(path: &Path) -> String {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    name.split(".jsonl").next().unwrap_or_default().to_owned()
+    bare_name(path, &[".jsonl"]).unwrap_or_default().to_owned()
 }
 
 fn read_lines(place: &Place, asked: &Asked) -> Result<Session, Unread> {

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::draft::{self, Drafts, Unanswered};
 use super::find::bare_name;
+use super::folder::entries;
 use super::format::Format;
 use super::lines;
 use super::{
@@ -46,8 +47,8 @@ fn homes(machine: &Machine) -> Vec<PathBuf> {
 }
 
 fn list_files(home: &Path, id: fn(&Path) -> Option<&str>) -> Vec<Place> {
-    let entries = std::fs::read_dir(home.join("sessions")).into_iter().flatten().flatten();
-    let files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| id(path).is_some()).collect();
+    let files = entries(&home.join("sessions")).into_iter().filter(|path| id(path).is_some());
+    let files: Vec<PathBuf> = files.collect();
     if files.is_empty() {
         return Vec::new();
     }

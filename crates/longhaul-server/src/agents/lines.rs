@@ -127,9 +127,12 @@ pub(super) fn head(path: &Path, length: usize) -> Result<Vec<u8>, Unread> {
 /// The whole of a file, unpacked; for formats that are one document.
 pub(super) fn whole(path: &Path) -> Result<Vec<u8>, Unread> {
     let mut bytes = Vec::new();
-    open(path)?.read_to_end(&mut bytes).map_err(|error| match damaged(&error) {
-        true => Unread::Wrong(format!("{} cannot be unpacked: {error}", path.display())),
-        false => unreadable(path, &error),
+    open(path)?.read_to_end(&mut bytes).map_err(|error| {
+        if damaged(&error) {
+            Unread::Wrong(format!("{} cannot be unpacked: {error}", path.display()))
+        } else {
+            unreadable(path, &error)
+        }
     })?;
     Ok(bytes)
 }

@@ -18,6 +18,7 @@ use longhaul_engine::{Dialect, Tokens, prices::Usage};
 use serde_json::Value;
 
 use super::draft::{picture, words};
+use super::folder::{entries, name};
 use super::format::Format;
 use super::lines;
 use super::{Agent, Extent, Glimpse, Machine, Moment, Piece, Place, Unread};
@@ -60,7 +61,6 @@ fn shows(glimpse: &Glimpse<'_>, number: Number) -> bool {
 }
 
 fn list(home: &Path, number: Number) -> Vec<Place> {
-    let folders = fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.path());
     let place = |folder: PathBuf| {
         let events = folder.join("events");
         let id = folder.file_name()?.to_str()?.to_owned();
@@ -68,14 +68,13 @@ fn list(home: &Path, number: Number) -> Vec<Place> {
         let found = !event_files(&events, number).is_empty();
         found.then_some(Place { agent: Agent::OpenHands, path: folder, id: Some(id), touched })
     };
-    folders.filter_map(place).collect()
+    entries(home).into_iter().filter_map(place).collect()
 }
 
 /// The files of events, by their numbers.
 fn event_files(folder: &Path, number: Number) -> Vec<(u64, PathBuf)> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<(u64, PathBuf)> =
-        entries.filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path()))).collect();
+    let numbered = |path: PathBuf| Some((number(name(&path))?, path));
+    let mut files: Vec<(u64, PathBuf)> = entries(folder).into_iter().filter_map(numbered).collect();
     files.sort();
     files
 }
@@ -109,8 +108,7 @@ impl Recorded {
             if let Ok(value) = serde_json::from_slice::<Value>(&bytes) {
                 events.push(Event { id: id_of(&value["id"]), value });
             } else {
-                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                damage.push(format!("{name} is no event and was skipped"));
+                damage.push(format!("{} is no event and was skipped", name(&file)));
             }
         }
         if events.is_empty() {
@@ -133,7 +131,7 @@ fn beside(path: &Path, name: &str) -> Value {
 
 fn folder_name(path: &Path) -> String {
     let folder = if path.ends_with("events") { path.parent().unwrap_or(path) } else { path };
-    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    name(folder).to_owned()
 }
 
 /// What a condensation says: which events go, and what stands where.

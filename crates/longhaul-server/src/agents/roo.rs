@@ -94,7 +94,7 @@ fn joined(turns: Vec<Turn>) -> Vec<Turn> {
     for turn in turns {
         match joined.last_mut() {
             Some(last) if last.role == Role::User && turn.role == Role::User => {
-                last.pieces.extend(turn.pieces)
+                last.pieces.extend(turn.pieces);
             }
             _ => joined.push(turn),
         }

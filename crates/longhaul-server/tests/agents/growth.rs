@@ -18,17 +18,67 @@ tests! {
 /// Sessions that were compacted after their last request: what was reported is about all of them.
 const COMPACTED_LAST: &[&str] = &["cline_fork"];
 
-/// Sessions whose growth cannot agree, and why.
-const DIFFERS: &[(&str, &str)] = &[
-    ("aider", "requests hold files and a map of the repository, which come and go and are not in the file"),
+/// Sessions whose growth cannot agree, how far apart they are at most, and why.
+const DIFFERS: &[(&str, f64, &str)] = &[
+    (
+        "claude_coderabbit",
+        0.15,
+        "thoughts are shorter in the file than they were billed: with replies as reported it is within 6 %",
+    ),
+    (
+        "claude_posh-preserved",
+        0.30,
+        "thoughts are shorter in the file than they were billed: with replies as reported it is within 12 %; the tokenizer of this \
+         model is newer than our factor",
+    ),
+    (
+        "claude_spotter",
+        0.15,
+        "no cause is known for sure: some 90 tokens a step are missing, as if by framing that the meter leaves out \
+         (bench/tokens/README.md), or by reminders that this version did not write down",
+    ),
+    (
+        "codex_agentv",
+        0.15,
+        "what the model thought is sealed, and redacted in this file: with replies as reported it is within 7 %",
+    ),
+    (
+        "aider",
+        0.6,
+        "requests hold files and a map of the repository, which come and go and are not in the file",
+    ),
+    (
+        "goose_native-a",
+        0.25,
+        "a script answered, which reported a fourth of the body's bytes; `goose.rs` holds the growth to that, within a token",
+    ),
+    (
+        "opencode_bridge-compaction",
+        0.16,
+        "the reports of this provider swing: three times the prompt shrinks by thousands while the session only grows",
+    ),
+    (
+        "opencode_bridge",
+        0.13,
+        "a call every few hundred tokens, whose framing of about 60 is not counted (bench/tokens/README.md)",
+    ),
+    (
+        "openhands_v0-63b4",
+        0.20,
+        "one step of two hundred tokens, and the framing of its call is not counted (bench/tokens/README.md)",
+    ),
     (
         "pi_raq-models",
+        0.30,
         "what the model thought comes back sealed in signatures, which are redacted in this file",
     ),
 ];
 
-/// How far apart the two may be.
-const TOLERATED: f64 = 0.10;
+/// How far apart the two may be: less where the tokenizer is public.
+fn tolerated(session: &Session) -> f64 {
+    let is_public = Meter::of(&models::find(session.model.as_deref().unwrap_or_default())).counter.is_exact();
+    if is_public { 0.05 } else { 0.10 }
+}
 
 /// What a session grew by, as counted and as reported, and what every request has beside its turns.
 struct Growth {
@@ -60,8 +110,10 @@ fn growth_agrees_with_recorded_usage() {
             with_replies * 100.0,
             growth.constant,
         );
-        let is_explained = DIFFERS.iter().any(|(start, _)| name.starts_with(start));
-        if error.abs() > TOLERATED && !is_explained {
+        let listed = DIFFERS.iter().find(|(start, ..)| name.starts_with(start));
+        let agrees = error.abs() <= tolerated(&session);
+        // One that agrees has no place in a list of those that do not.
+        if listed.is_some() == agrees || listed.is_some_and(|(_, most, _)| error.abs() > *most) {
             wrong.push(format!("{name}: {:+.1} %", error * 100.0));
         }
     }

@@ -33,13 +33,23 @@ macro_rules! say {
     };
 }
 
+mod aider;
 mod claude;
+mod cline;
 mod codex;
 mod damage;
+mod databases;
 mod finding;
+mod gemini;
+mod goose;
 mod growth;
+mod hermes;
+mod opencode;
+mod openhands;
 mod orders;
+mod pi;
 mod pi_orders;
+mod roo;
 mod support;
 mod valid;
 
@@ -56,14 +66,24 @@ fn trial(module: &str, (name, run, can_run): (&str, fn(), bool)) -> Trial {
 
 fn main() {
     let modules = [
+        aider::tests,
         claude::tests,
+        cline::tests,
         codex::tests,
         damage::tests,
         damage::huge,
+        databases::tests,
         finding::tests,
+        gemini::tests,
+        goose::tests,
         growth::tests,
+        hermes::tests,
+        opencode::tests,
+        openhands::tests,
         orders::tests,
+        pi::tests,
         pi_orders::tests,
+        roo::tests,
         valid::tests,
     ];
     let trials = modules.into_iter().flat_map(|tests| tests()).collect();

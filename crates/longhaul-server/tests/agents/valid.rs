@@ -24,19 +24,36 @@ pub(crate) const SESSIONS: &[(&str, Agent)] = &[
     ("cline_agentic.compaction.json", Agent::Cline),
     ("cline_fork", Agent::Cline),
     ("codex_agentv-two-compactions.jsonl.gz", Agent::Codex),
-    ("codex_all-records.jsonl", Agent::Codex),
     ("codex_old-2025-08.jsonl", Agent::Codex),
     ("codex_vibe-0.39.jsonl", Agent::Codex),
     ("gemini_bridge-c6.json", Agent::Gemini),
     ("gemini_vibe.jsonl", Agent::Gemini),
+    ("goose_import-a.db", Agent::Goose),
+    ("goose_legacy.jsonl", Agent::Goose),
+    ("goose_native-a.db", Agent::Goose),
+    ("hermes_cli-91c4ce.json", Agent::Hermes),
+    ("hermes_compacted-a.db", Agent::Hermes),
+    ("hermes_gateway-a96c96.jsonl", Agent::Hermes),
+    ("opencode_bridge-child.json", Agent::Opencode),
+    ("opencode_bridge-compaction.db.gz", Agent::Opencode),
+    ("opencode_bridge-models.json", Agent::Opencode),
+    ("opencode_storage-v2", Agent::Opencode),
+    ("openhands_followup-a", Agent::OpenHands),
+    ("openhands_v0-63b4", Agent::OpenHands),
     ("pi_before-compaction.jsonl.gz", Agent::Pi),
     ("pi_future-entry.jsonl", Agent::Pi),
     ("pi_raq-models.jsonl", Agent::Pi),
     ("roo_condensed-e73e", Agent::Roo),
 ];
 
+/// Read, but not valid: its authors put one of each record into it and the same word in place of every id.
+const MADE_UP: &str = "codex_all-records.jsonl";
+
 /// That calls go out without definitions of their tools (A10): a session's file mostly does not hold them.
 const NOT_IN_THE_FILE: &str = "A10";
+
+/// A list of one record of each kind, whose ids its authors replaced by one text: no session that could be sent.
+const NO_SESSION: &str = "codex_all-records.jsonl";
 
 pub(crate) fn session(name: &str, asked: &Asked) -> Session {
     support::read(&support::real().join(name), asked).unwrap_or_else(|unread| panic!("{name}: {unread}"))
@@ -55,6 +72,7 @@ fn faults(session: &Session) -> Vec<String> {
 }
 
 fn every_session_is_recognised_read_and_valid() {
+    assert!(!session(MADE_UP, &Asked::default()).turns.is_empty());
     for (name, agent) in SESSIONS {
         let place = recognise(&support::real().join(name)).unwrap();
         assert_eq!(place.map(|place| place.agent), Some(*agent), "{name}");
@@ -69,12 +87,15 @@ fn every_session_is_recognised_read_and_valid() {
             session.damage,
         );
         assert!(!session.turns.is_empty(), "{name}");
+        if *name == NO_SESSION {
+            continue;
+        }
         assert_eq!(faults(&session), Vec::<String>::new(), "{name}");
     }
 }
 
 fn all_of_a_session_is_valid_too() {
-    for (name, _) in SESSIONS {
+    for (name, _) in SESSIONS.iter().filter(|(name, _)| *name != NO_SESSION) {
         let whole = session(name, &Asked { extent: Extent::Whole, ..Asked::default() });
         assert_eq!(faults(&whole), Vec::<String>::new(), "{name}");
     }

@@ -25,7 +25,7 @@ use crate::cli::{CostArgs, Strategies, caching_flags};
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{input, output, parallel, route};
+use crate::{input, output, paid, parallel, route};
 use recorded::Recorded;
 
 #[derive(Serialize)]
@@ -134,15 +134,20 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     let provider = told.or_else(|| route::vendor(transcript.dialect).filter(|_| !is_known));
     let model = route::model(&args.told, &transcript, provider, &mut notes);
     let mut flags = args.policy.flags(&model.name);
-    flags.extend(caching_flags(args.cached.ttl, args.strategy.and_then(Strategies::one)));
+    flags.extend(caching_flags(
+        args.cached.ttl.or_else(|| recorded::ttl(&body)),
+        args.strategy.and_then(Strategies::one),
+    ));
     let settings = Settings::load(args.config.config.as_deref(), environment, flags)?;
     let (policy, warnings) =
         Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
     notes.extend(settings.note_lines(&warnings));
     let Some(prices) = &policy.prices else {
         let name = &model.name;
+        let paid = body.session.as_ref().and_then(|read| paid::paid(&read.session, &settings.engine));
+        let paid = paid.map_or(String::new(), |paid| format!("the session cost {}, as recorded; ", paid.usd));
         return Err(Failure::Wrong(format!(
-            "no prices are known for {name}; name a model with --model, or state models.{name}.prices in the configuration"
+            "{paid}no prices are known for {name}; name a model with --model, or state models.{name}.prices in the configuration"
         )));
     };
     let priced_as = PricedAs::new(&asked_model, &model, provider, prices);
@@ -150,11 +155,12 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
     let route = Route::new(&policy.caching, &policy.model, provider, transcript.dialect);
     let session = Session::of(&transcript, &policy.model, &mut Known::default());
     let mut requests = session.requests();
+    let agents_own = body.session.as_ref().map(|read| &read.session);
+    requests.truncate(agents_own.map_or(usize::MAX, recorded::answered));
     requests.truncate(args.requests.map_or(usize::MAX, |most| most as usize));
     if requests.is_empty() {
         return Err(Failure::Wrong(format!("{} holds no request that a reply could follow", body.shown)));
     }
-    let agents_own = body.session.as_ref().map(|read| &read.session);
     let (pauses, by) = pauses(args, &requests, agents_own)?;
     let recorded = agents_own.map(|session| Recorded { unseen, ..Recorded::of(session, &settings.engine) });
     notes.extend(body.session_notes());

@@ -9,7 +9,7 @@ use longhaul_engine::config::Config;
 use longhaul_engine::known::Known;
 use longhaul_engine::meter::Meter;
 use longhaul_engine::{Tokens, models};
-use longhaul_server::agents::{self, Asked, Moment, Place, Session, Unread};
+use longhaul_server::agents::{self, Agent, Asked, Moment, Place, Session, Unread};
 use serde::Serialize;
 
 use crate::body::Body;
@@ -54,6 +54,11 @@ struct Row {
     notes: Vec<String>,
     #[serde(skip)]
     at: Option<Moment>,
+    #[serde(skip)]
+    agent_of: Agent,
+    /// The name with as much of the id as tells it from the others.
+    #[serde(skip)]
+    short: String,
 }
 
 /// Who counted.
@@ -79,10 +84,15 @@ pub(crate) fn run(args: &SessionsArgs, environment: &Environment) -> Result<(), 
         let since = since.moment(now);
         places.retain(|place| place.touched.is_none_or(|touched| touched >= since));
     }
+    let ids: Vec<(Agent, String)> =
+        places.iter().map(|place| (place.agent, place.id.clone().unwrap_or_default())).collect();
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
     let more = places.len().saturating_sub(limit);
     places.truncate(limit);
     let (mut sessions, failed) = read_all(&settings.engine, places);
+    for row in &mut sessions {
+        row.short = short(row.agent_of, &row.id, &ids);
+    }
     sessions.sort_by_key(|row| std::cmp::Reverse(row.at));
     let answer = Answer { sessions, more, failed };
     if args.answer.json {
@@ -130,10 +140,12 @@ fn row(config: &Config, known: &mut Known, place: &Place, session: Session) -> R
     let model = session.model.as_deref().map(models::find);
     let read = Read { shown: place.path.display().to_string(), session };
     let session = &read.session;
+    // What it is found by.
+    let id = place.id.clone().unwrap_or_else(|| session.id.clone());
     let mut row = Row {
-        name: format!("{}:{}", session.agent, session.id),
+        name: format!("{}:{id}", session.agent),
         agent: session.agent.name(),
-        id: session.id.clone(),
+        id,
         path: place.path.clone(),
         project: session.project.clone(),
         title: session.title.clone(),
@@ -151,6 +163,8 @@ fn row(config: &Config, known: &mut Known, place: &Place, session: Session) -> R
         usd_by: paid.as_ref().map(|paid| paid.by),
         notes: session.damage.clone(),
         at: session.updated.or(place.touched),
+        agent_of: session.agent,
+        short: String::new(),
     };
     if row.tokens_by == Counted::Longhaul {
         row.tokens = count(known, read);
@@ -207,7 +221,7 @@ fn cells(row: &Row, home: &Path, now: Moment) -> [String; 8] {
     let project = row.project.as_deref().or(row.title.as_deref()).unwrap_or("-");
     let by = if row.usd_by == Some(By::Agent) { "*" } else { "" };
     [
-        format!("{}:{}", row.agent, short(&row.id)),
+        row.short.clone(),
         shortened(project, home),
         row.at.map_or_else(|| "-".to_owned(), |at| ago(at, now)),
         row.messages.to_string(),
@@ -238,12 +252,10 @@ fn remarks(answer: &Answer) -> Vec<String> {
     if any(|row| row.usd_by == Some(By::Agent)) {
         remarks.push("* the agent's own figure".to_owned());
     }
-    if let Some(first) = answer.sessions.first() {
-        remarks.push(format!(
-            "what one cost, request by request: longhaul cost {}:{}",
-            first.agent,
-            short(&first.id)
-        ));
+    let priced = answer.sessions.iter().find(|row| row.usd.is_some());
+    if let Some(row) = priced.or(answer.sessions.first()) {
+        let name = if row.short.contains(' ') { format!("'{}'", row.short) } else { row.short.clone() };
+        remarks.push(format!("what one cost, and what it would have cost: longhaul cost {name}"));
     }
     if answer.more > 0 {
         remarks.push(format!("{} older ones are not shown; --limit 0 shows all", answer.more));
@@ -251,10 +263,15 @@ fn remarks(answer: &Answer) -> Vec<String> {
     remarks
 }
 
-/// Enough of an id to be told from others; ids that begin with a time need more.
-fn short(id: &str) -> &str {
-    let long = id.char_indices().nth(13).map_or(id.len(), |(at, _)| at);
-    &id[..long]
+/// The name with enough of the id to be told from those of all others.
+fn short(agent: Agent, id: &str, all: &[(Agent, String)]) -> String {
+    const LEAST: usize = 8;
+    let ends = id.char_indices().map(|(at, _)| at).skip(LEAST).chain([id.len()]);
+    let alone = |start: &str| {
+        all.iter().filter(|(whose, other)| *whose == agent && other.starts_with(start)).count() < 2
+    };
+    let start = ends.map(|end| &id[..end]).find(|start| alone(start)).unwrap_or(id);
+    format!("{agent}:{start}")
 }
 
 /// A folder as people write it, and no longer than a column may be.

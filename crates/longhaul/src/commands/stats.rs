@@ -40,7 +40,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), Failure> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (mut rows, mut bad) = (Vec::new(), Vec::new());
     for (at, line) in lines {
-        match row(line) {
+        match read(line) {
             Ok(row) => rows.push(row),
             Err(why) => bad.push(format!("{shown}, line {}: not a row of compress --log ({why})", at + 1)),
         }
@@ -54,8 +54,9 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), Failure> {
             if bad.len() > 1 { format!(", and {} more such lines", bad.len() - 1) } else { String::new() };
         output::say(&format!("{first}{more}; left out of the sums"));
     }
-    let whole = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
-    let saved = |sum: i64, row: &Row| sum.saturating_add(whole(row.tokens_before) - whole(row.tokens_after));
+    let signed = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let saved =
+        |sum: i64, row: &Row| sum.saturating_add(signed(row.tokens_before) - signed(row.tokens_after));
     let answer = Answer {
         total_compactions: rows.len(),
         total_tokens_saved: rows.iter().fold(0, saved),
@@ -82,20 +83,20 @@ pub(crate) fn run(args: &StatsArgs) -> Result<(), Failure> {
     page.line(format!(
         "{} compactions, {} tokens saved, {:.1} % of each request on average",
         answer.total_compactions,
-        signed(answer.total_tokens_saved),
+        with_sign(answer.total_tokens_saved),
         100.0 * answer.average_ratio
     ));
     output::give(to, &page)
 }
 
-/// One line of the log, or why it is none.
-fn row(line: &str) -> Result<Row, String> {
+/// A row, or why it is none.
+fn read(line: &str) -> Result<Row, String> {
     let row = serde_json::from_str::<Row>(line).map_err(|error| error.to_string())?;
     let is_share = (-LARGEST_GROWTH..=1.0).contains(&row.ratio);
     if is_share { Ok(row) } else { Err(format!("a ratio of {} is no share", row.ratio)) }
 }
 
-fn signed(number: i64) -> String {
+fn with_sign(number: i64) -> String {
     let sign = if number < 0 { "-" } else { "" };
     format!("{sign}{}", output::grouped(number.unsigned_abs()))
 }

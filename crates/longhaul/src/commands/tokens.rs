@@ -84,6 +84,11 @@ fn page(answer: &Answer) -> Page {
     page.blank();
     page.line(format!("{} messages, {} ({how}: {})", answer.messages, answer.dialect, answer.counted_by));
     let line = Line::default().styled(STRONG, format!("{share:.1} %"));
-    page.line(line.plain(format!(" of the window of {} ({window}{assumed})", answer.model)));
+    page.line(match answer.model.as_str() {
+        "unknown" => {
+            line.plain(format!(" of a window of {window} (assumed: no model is named; --model tells)"))
+        }
+        model => line.plain(format!(" of the window of {model} ({window}{assumed})")),
+    });
     page
 }

@@ -99,7 +99,7 @@ impl Page {
             let start = text.len();
             for (style, part) in &line.0 {
                 match paint {
-                    Paint::Coloured if *style != Style::new() => {
+                    Paint::Coloured if *style != Style::new() && !part.is_empty() => {
                         let _ = write!(text, "{style}{part}{style:#}");
                     }
                     _ => text.push_str(part),

@@ -75,7 +75,7 @@ fn the_example_session_is_compacted_as_the_readme_shows() {
         assert!(readme.contains(line), "the README does not say: {line}");
     }
     let after = std::fs::read_to_string(folder.0.join("smaller.json")).unwrap();
-    assert!(after.contains("(recall hv6smc21p6); got through later"), "{after}");
+    assert!(after.contains("(recall hv6smc21p6); succeeded later"), "{after}");
     let recalled = longhaul(&folder, &["recall", "--originals", "removed.jsonl", "hv6smc21p6"], &[]);
     assert!(recalled.out.contains("mismatched types"), "{}", recalled.err);
 }

@@ -180,7 +180,8 @@ fn what_costs_nothing_saves_no_share_and_what_is_no_price_is_refused() {
     for absurd in ["inf", "NaN", "100.0 %  cheapest"] {
         assert!(!free.out.contains(absurd), "{}", free.out);
     }
-    let rows: Vec<&str> = free.out.lines().filter(|line| line.contains("$0.00")).collect();
+    let table = free.out.lines().skip_while(|line| !line.starts_with("policy "));
+    let rows: Vec<&str> = table.filter(|line| line.contains("$0.00")).collect();
     assert!(rows.len() == 11 && rows.iter().all(|row| row.trim_end().ends_with('-')), "{}", free.out);
     for wrong in [".inf", "-1", ".nan", "1e300"] {
         let run = priced(wrong);
@@ -200,4 +201,36 @@ fn without_a_cache_everything_is_paid_in_full() {
     let answer = longhaul(&folder, &["cost", "session.json", "--json"], &off).json("cost.json");
     assert!(answer["policies"].as_array().unwrap().iter().all(|policy| policy["cached"] == 0));
     assert!(answer["notes"].to_string().contains("without a cache"), "{}", answer["notes"]);
+}
+
+#[test]
+fn the_answer_comes_first_in_sentences_and_savings_are_against_breakpoints_alone() {
+    let folder = Folder::new("cost-answer");
+    let more = ["--pause", "20", "--context-length", "40k"];
+    let answer = cost(&folder, &session(60), &[&more[..], &["--json"]].concat()).json("cost.json");
+    let dollars = |name: &str| policy(&answer, name)["usd"].as_f64().unwrap();
+    let saved = policy(&answer, "scheduler")["saved"].as_f64().unwrap();
+    assert!((saved - (1.0 - dollars("scheduler") / dollars("marks"))).abs() < 1e-9);
+    assert!(
+        policy(&answer, "marks")["saved"].is_null()
+            && policy(&answer, "nothing")["saved"].as_f64() < Some(0.0)
+    );
+    let people = cost(&folder, &session(60), &[&more[..], &["-o", "cost.html"]].concat());
+    let page = std::fs::read_to_string(folder.0.join("cost.html")).unwrap();
+    for (line, sentence) in people.out.lines().zip(answer["summary"].as_array().unwrap()) {
+        assert_eq!(line, sentence.as_str().unwrap());
+        assert!(page.contains(line), "{line}");
+    }
+    let first = people.out.lines().next().unwrap();
+    for name in ["nothing", "marks", "scheduler"] {
+        assert!(first.contains(&format!("${:.2}", dollars(name))), "{name}: {first}");
+    }
+    assert!(people.out.contains("would have been larger than the window"), "{}", people.out);
+    for word in ["hit rate", "saved", "uncached"] {
+        assert!(people.out.lines().any(|line| line.starts_with(word)), "{word} is not explained");
+        assert!(page.contains(&format!("<dt>{word}</dt>")));
+    }
+    let short = cost(&folder, &session(2), &["--pause", "20"]);
+    assert!(short.out.contains("Compaction never pays here"), "{}", short.out);
+    assert!(!short.out.contains("NaN") && !short.out.contains("inf"), "{}", short.out);
 }

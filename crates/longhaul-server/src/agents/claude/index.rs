@@ -180,11 +180,13 @@ struct Kept {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Segment {
-    head_uuid: String,
-    anchor_uuid: Option<String>,
-    tail_uuid: String,
+    #[serde(rename = "headUuid")]
+    head: String,
+    #[serde(rename = "anchorUuid")]
+    anchor: Option<String>,
+    #[serde(rename = "tailUuid")]
+    tail: String,
 }
 
 impl Index {
@@ -324,14 +326,14 @@ impl Boundary {
             record.compact_metadata.and_then(|raw| serde_json::from_str::<Metadata>(raw.get()).ok());
         let (kept, segment) = metadata.map_or((None, None), |m| (m.preserved_messages, m.preserved_segment));
         let anchor = kept.as_ref().and_then(|kept| kept.anchor_uuid.clone());
-        let anchor = anchor.or_else(|| segment.as_ref().and_then(|segment| segment.anchor_uuid.clone()));
+        let anchor = anchor.or_else(|| segment.as_ref().and_then(|segment| segment.anchor.clone()));
         Self {
             line,
             id,
             before: record.logical_parent_uuid.as_deref().map(Id::of),
             anchor: anchor.as_deref().map(Id::of),
             kept: kept.iter().flat_map(|kept| &kept.uuids).map(|uuid| Id::of(uuid)).collect(),
-            segment: segment.map(|segment| (Id::of(&segment.head_uuid), Id::of(&segment.tail_uuid))),
+            segment: segment.map(|segment| (Id::of(&segment.head), Id::of(&segment.tail))),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::super::Extent;
-use super::index::{Boundary, Id, Index, Kind};
+use super::index::{Boundary, Id, Index, Kind, Record};
 
 /// Positions of records, in the order in which they were said. The branch ends at a parent that is not in the file.
 pub(super) fn active(index: &Index, leaf: usize, extent: Extent) -> Vec<usize> {
@@ -25,8 +25,9 @@ pub(super) fn active(index: &Index, leaf: usize, extent: Extent) -> Vec<usize> {
         });
         next = match (boundary, extent) {
             (Some(boundary), Extent::Next) => {
-                let mut start = head(index, boundary, &path);
+                let mut start = head(index, boundary);
                 path.reverse();
+                path.retain(|at| !start.contains(at));
                 start.extend(path);
                 return start;
             }
@@ -46,17 +47,12 @@ pub(super) fn active(index: &Index, leaf: usize, extent: Extent) -> Vec<usize> {
     path
 }
 
-/// What a request begins with after a compaction: the summary, then the turns that were kept. What of it is on the path
-/// already stays there.
-fn head(index: &Index, boundary: &Boundary, path: &[usize]) -> Vec<usize> {
-    let is_summary = |(_, (_, record)): &(usize, &(Id, super::index::Record))| {
-        record.summary && record.parent == Some(boundary.id)
-    };
+/// What a request begins with after a compaction: the summary, then the turns that were kept.
+fn head(index: &Index, boundary: &Boundary) -> Vec<usize> {
+    let is_summary = |(_, record): &(Id, Record)| record.summary && record.parent == Some(boundary.id);
     let named = boundary.anchor.and_then(|id| index.get(id)).map(|(at, _)| at);
-    let summary = named.or_else(|| index.entries.iter().enumerate().find(is_summary).map(|(at, _)| at));
-    let on_path: HashSet<usize> = path.iter().copied().collect();
-    let new = |at: &usize| !on_path.contains(at);
-    summary.into_iter().chain(boundary.kept(index)).filter(new).collect()
+    let summary = named.or_else(|| index.entries.iter().position(is_summary));
+    summary.into_iter().chain(boundary.kept(index)).collect()
 }
 
 impl Boundary {

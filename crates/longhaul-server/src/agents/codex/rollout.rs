@@ -93,8 +93,8 @@ struct Record<'a> {
     timestamp: Option<Cow<'a, str>>,
     #[serde(borrow)]
     payload: Option<&'a RawValue>,
-    #[serde(borrow)]
-    record_type: Option<Cow<'a, str>>,
+    #[serde(rename = "record_type", borrow)]
+    state: Option<Cow<'a, str>>,
     #[serde(borrow)]
     id: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -153,11 +153,16 @@ struct Info {
 
 #[derive(Deserialize)]
 struct Counts {
-    input_tokens: Option<u64>,
-    cached_input_tokens: Option<u64>,
-    cache_write_input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    total_tokens: Option<u64>,
+    #[serde(rename = "input_tokens")]
+    input: Option<u64>,
+    #[serde(rename = "cached_input_tokens")]
+    cached: Option<u64>,
+    #[serde(rename = "cache_write_input_tokens")]
+    written: Option<u64>,
+    #[serde(rename = "output_tokens")]
+    output: Option<u64>,
+    #[serde(rename = "total_tokens")]
+    total: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -205,7 +210,7 @@ impl Rollout {
     fn take_old(&mut self, line: Line<'_>, record: &Record<'_>) -> Result<(), serde_json::Error> {
         if record.kind.is_some() {
             self.item(line.at, &serde_json::from_str(line.text)?);
-        } else if record.record_type.is_none() && self.id.is_none() {
+        } else if record.state.is_none() && self.id.is_none() {
             self.id = record.id.as_deref().map(str::to_owned);
             self.instructions = record.instructions.as_deref().map(str::to_owned);
         }
@@ -246,17 +251,17 @@ impl Rollout {
                 let Some(Info { total_token_usage: total, last_token_usage: Some(last) }) = event.info else {
                     return;
                 };
-                let total = total.and_then(|total| total.total_tokens);
+                let total = total.and_then(|total| total.total);
                 if total.is_some() && total == self.total {
                     return;
                 }
                 self.total = total;
                 let usage = Usage {
-                    input: last.input_tokens.map(Tokens),
-                    read: last.cached_input_tokens.map(Tokens),
-                    written: last.cache_write_input_tokens.map(Tokens),
+                    input: last.input.map(Tokens),
+                    read: last.cached.map(Tokens),
+                    written: last.written.map(Tokens),
                     written_1h: None,
-                    output: last.output_tokens.map(Tokens),
+                    output: last.output.map(Tokens),
                 };
                 self.used.push(Used { line: at.number, at: moment, model: self.model.clone(), usage });
             }

@@ -133,9 +133,7 @@ impl Writer<'_> {
             let result = call.done.map(|done| &done["result"]).filter(|result| !result.is_null());
             let origin = if result.is_some() { record.origin.clone() } else { Origin::Client };
             let (words, failed) = result.map_or((NO_RESULT.to_owned(), true), outcome);
-            pictures.extend(
-                result.into_iter().flat_map(|result| parts(result)).filter_map(|part| picture(&part)),
-            );
+            pictures.extend(result.into_iter().flat_map(parts).filter_map(|part| picture(&part)));
             let piece = Piece::Result { id: call.id.clone(), content: vec![Piece::Text(words)], failed };
             let at = call.done.and_then(moment).or_else(|| moment(value));
             match self.dialect {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::database::{self, Database, Row};
 use super::super::find::bare_name;
+use super::super::folder::entries;
 use super::super::{Agent, Moment, Place, Unread, lines};
 use super::{name_of, text};
 
@@ -172,7 +173,7 @@ fn databases(home: &Path) -> Vec<PathBuf> {
         return vec![home.to_owned()];
     }
     let is_one = |path: &Path| bare_name(path, &[".db"]).is_some_and(|name| name.starts_with("opencode"));
-    inside(home).into_iter().filter(|path| is_one(path)).collect()
+    entries(home).into_iter().filter(|path| is_one(path)).collect()
 }
 
 pub(super) fn list_databases(home: &Path) -> Vec<Place> {
@@ -224,7 +225,7 @@ pub(super) fn root(path: &Path) -> Option<PathBuf> {
 /// Files of sessions: each in the folder of its project.
 fn session_files(root: &Path) -> Vec<PathBuf> {
     let is_session = |path: &PathBuf| name_of(path).is_some();
-    inside(&root.join("session")).iter().flat_map(|project| inside(project)).filter(is_session).collect()
+    entries(&root.join("session")).iter().flat_map(|project| entries(project)).filter(is_session).collect()
 }
 
 /// The session with this id, or the newest that no other one started.
@@ -242,18 +243,12 @@ fn document(path: &Path) -> Option<Value> {
 
 /// The documents of a folder by their names; those that are none are counted.
 fn documents(folder: &Path, unread: &mut usize) -> Vec<Value> {
-    let mut paths: Vec<PathBuf> = inside(folder).into_iter().filter(|path| name_of(path).is_some()).collect();
-    paths.sort();
-    let mut documents = Vec::with_capacity(paths.len());
-    for path in paths {
+    let mut documents = Vec::new();
+    for path in entries(folder).into_iter().filter(|path| name_of(path).is_some()) {
         match document(&path) {
             Some(document) => documents.push(document),
             None => *unread += 1,
         }
     }
     documents
-}
-
-fn inside(folder: &Path) -> Vec<PathBuf> {
-    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }

@@ -26,7 +26,10 @@ pub(super) fn reported(messages: &[Message]) -> (Vec<Reported>, Steps) {
         let told = if finished.is_empty() { vec![(0, &message.info)] } else { finished };
         for (number, told) in told {
             if let Some(usage) = usage(&told["tokens"]) {
-                found.insert((message.id.clone(), number), requests.len());
+                // A summary answers another prompt than the one that it stands in.
+                if message.info["summary"] != true {
+                    found.insert((message.id.clone(), number), requests.len());
+                }
                 requests.push(report(message, told, usage));
             }
         }

@@ -189,7 +189,7 @@ impl Turns {
         let turn = |pieces| Turn { role: Role::Assistant, pieces, at: at.time };
         match self.dialect {
             Dialect::Responses => {
-                self.written.turns.extend(pieces.into_iter().map(|piece| turn(vec![piece])))
+                self.written.turns.extend(pieces.into_iter().map(|piece| turn(vec![piece])));
             }
             Dialect::Messages | Dialect::Chat => self.written.turns.push(turn(pieces)),
         }
@@ -384,10 +384,12 @@ fn command(message: &Value) -> String {
     if message["cancelled"] == true {
         words += "\n\n(command cancelled)";
     } else if let Some(code) = message["exitCode"].as_i64().filter(|code| *code != 0) {
-        words += &format!("\n\nCommand exited with code {code}");
+        words.push_str("\n\nCommand exited with code ");
+        words.push_str(&code.to_string());
     }
     if message["truncated"] == true && !text(message, "fullOutputPath").is_empty() {
-        words += &format!("\n\n[Output truncated. Full output: {}]", text(message, "fullOutputPath"));
+        let path = text(message, "fullOutputPath");
+        words.extend(["\n\n[Output truncated. Full output: ", path, "]"]);
     }
     words
 }

@@ -176,6 +176,10 @@ impl Line {
                 let _ = write!(path, "{}{x:.1} {y:.1}", if path.is_empty() { 'M' } else { 'L' });
             }
         }
+        // One request alone is a point, which would not be seen.
+        if self.values.len() == 1 {
+            path.push_str("h6");
+        }
         path
     }
 }

@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
+use longhaul_engine::Tokens;
 use longhaul_engine::cost::{Course, Turn};
 
 use super::chart::{self, Chart, Width};
 use super::table::{HEAD, basis, cheapest, rows_of};
-use super::words::{GLOSSARY, counted};
+use super::words::{GLOSSARY, counted, short};
 use super::{Answer, Compaction, Row};
 use crate::output::grouped;
 
@@ -43,19 +44,17 @@ const DRAWINGS: [Drawing; 3] = [
     Drawing {
         title: "Dollars spent so far",
         unit: "dollars",
-        says: "Flat is cheap. A dot is a compaction: it costs a step now, and makes the line flatter after it.",
+        says: "Flat is cheap. A compaction (○) costs a step now, and makes the line flatter after it.",
         value: |before, turn| before + turn.bill.total().0,
-        label: |dollars| {
-            if dollars == 0.0 || dollars >= 0.1 { format!("${dollars:.2}") } else { format!("${dollars:.4}") }
-        },
+        label: dollars,
         scale: Scale::Lines,
     },
     Drawing {
         title: "Tokens sent with each request",
         unit: "tokens",
-        says: "A request above the window would be refused; higher ones are cut off. A dot is a compaction.",
+        says: "A request above the window would be refused; what is more than a quarter above it is cut off. A compaction (○) makes the next request smaller.",
         value: |_, turn| turn.tokens.number() as f64,
-        label: |tokens| short(tokens),
+        label: |tokens| short(Tokens(tokens as u64)),
         scale: Scale::Window,
     },
     Drawing {
@@ -64,18 +63,17 @@ const DRAWINGS: [Drawing; 3] = [
         says: "What of a request was read from the provider's cache. Down to the bottom: the cache had lapsed, or a compaction \
                changed what it knew.",
         value: |_, turn| turn.traffic.read.number() as f64,
-        label: |tokens| short(tokens),
+        label: |tokens| short(Tokens(tokens as u64)),
         scale: Scale::Window,
     },
 ];
 
-/// `150k`, `1.5M`.
-fn short(tokens: f64) -> String {
-    match tokens {
-        _ if tokens >= 1e6 => format!("{}M", (tokens / 1e5).round() / 10.0),
-        _ if tokens >= 1e3 => format!("{}k", (tokens / 100.0).round() / 10.0),
-        _ => format!("{tokens:.0}"),
-    }
+/// As many digits as tell one tick from the next: `$0.50`, `$0.00005`.
+fn dollars(amount: f64) -> String {
+    let digits = format!("{amount:.6}");
+    let short = digits.trim_end_matches('0');
+    let least = digits.find('.').map_or(digits.len(), |point| point + 3);
+    format!("${}", &digits[..short.len().max(least)])
 }
 
 /// The whole page.
@@ -133,7 +131,7 @@ fn legend(page: &mut String, lines: &[Vec<&Row>]) {
             row.usd,
         );
     }
-    page.push_str("</ul>\n");
+    page.push_str("<li class=\"soft\">○ a compaction. Where lines run together, the later in this list hides the earlier.</li></ul>\n");
 }
 
 fn draw(answer: &Answer, rows: &[Vec<&Row>], drawing: &Drawing) -> String {
@@ -147,6 +145,7 @@ fn draw(answer: &Answer, rows: &[Vec<&Row>], drawing: &Drawing) -> String {
         })
         .collect();
     let highest = lines.iter().flat_map(|line| &line.values).copied().fold(0.0, f64::max);
+    let highest = if highest > 0.0 { highest } else { 4.0 };
     let window = answer.window.number() as f64;
     let (top, limit) = match drawing.scale {
         // Far below the window its line would only press the others down.
@@ -211,7 +210,7 @@ fn schedule(page: &mut String, answer: &Answer) {
         ];
         format!("<tr><td>{}</td></tr>\n", cells.join("</td><td>"))
     };
-    let head = "request|after|tokens before|after|this request, $|each later one, $|requests|fetched again, $|gain, $|why";
+    let head = "request|time|tokens before|after|this request, $|each later one, $|requests|fetched again, $|gain, $|why";
     let _ = write!(
         page,
         "<h2>Why the scheduler compacted</h2><p>What this request costs more (−) or less (+), plus what each later request saves, \
@@ -253,7 +252,7 @@ path.limit{stroke:var(--limit);stroke-dasharray:5 4;fill:none}\
 text{font:12px system-ui,sans-serif;fill:var(--ink)}text.time,text.unit{fill:var(--soft)}text.limit{fill:var(--limit)}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.8125rem;font-variant-numeric:tabular-nums}\
 td,th{padding:3px 12px 3px 0;text-align:right;white-space:nowrap}\
-td:first-child,th:first-child,td:last-child,th:last-child{text-align:left}tr.best{background:var(--best)}\
+td:first-child,th:first-child,td:last-child,th:last-child{text-align:left}td:last-child{white-space:normal;min-width:14em}.soft{color:var(--soft)}tr.best{background:var(--best)}\
 dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:0}dt{font-weight:600;font-size:.875rem}dd{margin:0}\
 @media(max-width:700px){svg.wide{display:none}svg.narrow{display:block}dl{display:block}dd{margin-bottom:6px}}";
 

@@ -6,8 +6,10 @@ use longhaul_engine::config::Config;
 use longhaul_engine::cost;
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
+use longhaul_engine::policy::CacheTtl;
+use longhaul_engine::prices::Usage;
 use longhaul_engine::{Tokens, wire};
-use longhaul_server::agents::{self, Extent, Moment, Role, Session};
+use longhaul_server::agents::{self, Extent, Moment, Reported, Role, Session};
 use serde::Serialize;
 
 use crate::body::Body;
@@ -44,6 +46,13 @@ pub(super) fn body(args: &CostArgs) -> Result<Body, Failure> {
     }
 }
 
+/// How long the agent asked the provider to keep what it cached, where most of it was for an hour.
+pub(super) fn ttl(body: &Body) -> Option<CacheTtl> {
+    let session = &body.session.as_ref()?.session;
+    let used = session.requests.iter().fold(Usage::default(), |sum, request| sum + request.usage);
+    (used.written_1h? > used.written?.share(0.5)).then_some(CacheTtl::OneHour)
+}
+
 impl Recorded {
     pub(super) fn of(session: &Session, config: &Config) -> Self {
         Self {
@@ -57,8 +66,8 @@ impl Recorded {
     }
 }
 
-/// Puts a text in the place of the system prompt and the tools that the file does not hold, as large as the first report says
-/// that they are: every request is billed for them, so that without them no sum could be held against what was paid.
+/// Puts a text in the place of the system prompt and the tools that the file does not hold, as large as the reports say that they
+/// are: every request is billed for them, so that without them no sum could be held against what was paid.
 pub(super) fn fill(body: &mut Body, model: &Model) -> Tokens {
     let unseen =
         body.session.as_ref().and_then(|read| unseen(&read.session, &body.text, model)).unwrap_or_default();
@@ -73,19 +82,46 @@ pub(super) fn fill(body: &mut Body, model: &Model) -> Tokens {
     unseen
 }
 
-/// What the first request held beyond what we see of it.
+/// A request that was reported about, and what we see of it.
+struct Seen {
+    input: Tokens,
+    ours: Tokens,
+}
+
+/// What every request held beyond what we see of it: of the first requests, between two compactions of the agent, that grew in our
+/// count as they grew in the provider's. Where none did, what we see is not what was sent, and nothing can be said.
 fn unseen(session: &Session, text: &str, model: &Model) -> Option<Tokens> {
     if session.system.is_some() && session.tools.is_some() {
         return None;
     }
-    let (turn, input) =
-        session.requests.iter().find_map(|request| Some((request.reply?, request.usage.input?)))?;
-    let run = runs(session).iter().position(|(first, last)| (*first..=*last).contains(&turn))?;
+    let seen = seen(session, text, model)?;
+    let is_compacted = |before: &Seen, after: &Seen| after.input < before.input.share(0.6);
+    let stretch =
+        seen.chunk_by(|before, after| !is_compacted(before, after)).find(|stretch| grew_alike(stretch))?;
+    let first = stretch.first()?;
+    Some(first.input - first.ours)
+}
+
+fn seen(session: &Session, text: &str, model: &Model) -> Option<Vec<Seen>> {
     let (transcript, _) = wire::parse(Some(session.dialect), text).ok()?;
     let replayed = cost::Session::of(&transcript, model, &mut Known::default());
-    let sent = *replayed.requests().get(run)?;
-    let ours = replayed.sizes.get(sent.pieces.checked_sub(1)?)?;
-    Some(input - *ours)
+    let (runs, requests) = (runs(session), replayed.requests());
+    let seen = |request: &Reported| {
+        let (turn, input) = (request.reply?, request.usage.input?);
+        let sent = requests.get(runs.iter().position(|(first, last)| (*first..=*last).contains(&turn))?)?;
+        Some(Seen { input, ours: *replayed.sizes.get(sent.pieces.checked_sub(1)?)? })
+    };
+    Some(session.requests.iter().filter_map(seen).collect())
+}
+
+fn grew_alike(stretch: &[Seen]) -> bool {
+    // Counts of different tokenizers differ by so much, and small ones by as many tokens.
+    const ALIKE: f64 = 0.4;
+    const SMALL: f64 = 2000.0;
+    let [first, .., last] = stretch else { return stretch.iter().all(|only| only.input >= only.ours) };
+    let grew = |of: fn(&Seen) -> Tokens| of(last).number() as f64 - of(first).number() as f64;
+    let (theirs, ours) = (grew(|seen| seen.input), grew(|seen| seen.ours));
+    first.input >= first.ours && (theirs - ours).abs() <= SMALL.max(ALIKE * theirs.abs())
 }
 
 /// So many tokens of words that mean nothing.
@@ -109,15 +145,17 @@ fn runs(session: &Session) -> Vec<(usize, usize)> {
     runs
 }
 
+/// How many requests were answered: what the session ends with may never have been sent.
+pub(super) fn answered(session: &Session) -> usize {
+    runs(session).len()
+}
+
 /// The pauses before the requests, as they were; nothing where the file has no times, or not for these requests.
 pub(super) fn pauses(session: &Session, requests: usize) -> Option<Vec<Duration>> {
     let at = |turn: usize| session.turns.get(turn).and_then(|turn| turn.at);
     // A request is sent when what it answers was written down.
-    let mut sent: Vec<Option<Moment>> =
+    let sent: Vec<Option<Moment>> =
         runs(session).iter().map(|(first, _)| at(first - 1).or_else(|| at(*first))).collect();
-    if session.turns.last().is_some_and(|turn| turn.role != Role::Assistant) {
-        sent.push(at(session.turns.len() - 1));
-    }
     if sent.len() < requests || sent.iter().flatten().count() * 2 < sent.len() {
         return None;
     }

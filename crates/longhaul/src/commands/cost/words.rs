@@ -20,7 +20,7 @@ pub(super) fn summary(answer: &Answer) -> Vec<String> {
     let mut sentences = Vec::new();
     match answer.recorded.as_ref().and_then(|recorded| Some((recorded, recorded.paid.as_ref()?))) {
         Some((recorded, paid)) => {
-            sentences.push(really(answer, paid, marks, scheduler));
+            sentences.push(really(answer, paid, [nothing, marks, scheduler]));
             sentences.push(rests_on(answer, recorded, paid));
         }
         None => {
@@ -51,16 +51,21 @@ fn sums(answer: &Answer, nothing: &Row, marks: &Row, scheduler: &Row) -> String 
     let opening = format!("These {requests} to {}", answer.model);
     if less(marks, nothing).abs() < SAME {
         return format!(
-            "{opening} cost {alone} with what the provider caches by itself, and {when} with compaction when it pays."
+            "{opening} would have cost {alone} with what the provider caches by itself, and {when} with compaction when it pays."
         );
     }
     format!(
-        "{opening} cost {none} with nothing, {alone} with cache breakpoints alone, and {when} with compaction when it pays."
+        "{opening} would have cost {none} with nothing, {alone} with cache breakpoints alone, and {when} with compaction when it pays."
     )
 }
 
 /// What was paid for an agent's session, what it would have cost, and what makes the difference.
-fn really(answer: &Answer, paid: &Paid, marks: &Row, scheduler: &Row) -> String {
+fn really(answer: &Answer, paid: &Paid, [nothing, marks, scheduler]: [&Row; 3]) -> String {
+    let with = if less(marks, nothing).abs() < SAME {
+        "what the provider caches by itself"
+    } else {
+        "cache breakpoints alone"
+    };
     let (cost, alone, when) = (paid.usd, marks.usd, scheduler.usd);
     let why = if scheduler.compactions == 0 {
         "a compaction would not have paid".to_owned()
@@ -71,8 +76,7 @@ fn really(answer: &Answer, paid: &Paid, marks: &Row, scheduler: &Row) -> String 
     };
     let to = if paid.models.len() > 1 { format!(" and all to {}", answer.model) } else { String::new() };
     format!(
-        "This session cost {cost}; sent whole{to} it would have cost {alone} with cache breakpoints alone, and {when} with compaction when \
-         it pays: {why}."
+        "This session cost {cost}; sent whole{to} it would have cost {alone} with {with}, and {when} with compaction when it pays: {why}."
     )
 }
 
@@ -112,7 +116,8 @@ fn replayed(answer: &Answer, recorded: &Recorded) -> String {
     let unseen = match recorded.unseen {
         Tokens::ZERO => String::new(),
         tokens => format!(
-            "; {tokens} tokens of system prompt and tools, which the file does not hold, are put in as the first report says"
+            "; {tokens} tokens of each, which the file does not hold (system prompt, tools, turns that are gone), are put in as the \
+             provider counted them"
         ),
     };
     format!(
@@ -149,23 +154,28 @@ fn compaction(marks: &Row, scheduler: &Row) -> String {
     }
     let times = counted(scheduler.compactions, "compaction");
     let saved = less(scheduler, marks);
-    let (sent, instead) = (sent(scheduler), sent(marks));
-    let (more, fewer) = (scheduler.written + scheduler.fresh, marks.written + marks.fresh);
     if saved.abs() < SAME {
         return format!("{times} cost about what they save.");
     }
+    let [(sent, anew), (sent_alone, anew_alone)] =
+        [scheduler, marks].map(|row| (short(sent(row)), short(row.written + row.fresh)));
+    let because = format!(
+        "{sent} input tokens are sent in all instead of {sent_alone}, of which {anew} instead of {anew_alone} are not read from the cache"
+    );
     if saved < 0.0 {
-        return format!(
-            "{times} cost {} more than breakpoints alone: {more} tokens are uncached instead of {fewer}, because what follows a \
-             change is re-billed.",
-            percent(-saved)
-        );
+        return format!("{times} cost {} more than breakpoints alone: {because}.", percent(-saved));
     }
-    format!(
-        "{times} save another {}: {sent} tokens are sent in all instead of {instead}, which is more than what is re-billed because \
-         of them ({more} tokens uncached instead of {fewer}).",
-        percent(saved)
-    )
+    format!("{times} save another {}: {because}.", percent(saved))
+}
+
+/// `46.2M`, `886k`: enough for a sentence.
+pub(super) fn short(tokens: Tokens) -> String {
+    let tokens = tokens.number() as f64;
+    match tokens {
+        _ if tokens >= 999_950.0 => format!("{}M", (tokens / 1e5).round() / 10.0),
+        _ if tokens >= 1e3 => format!("{}k", (tokens / 100.0).round() / 10.0),
+        _ => format!("{tokens:.0}"),
+    }
 }
 
 /// The tokens of all requests.
@@ -210,5 +220,5 @@ pub(super) const GLOSSARY: [(&str, &str); 11] = [
         "largest",
         "tokens of the largest request; one over the window would be refused, and is priced all the same",
     ),
-    ("saved", "how much less it costs than marks"),
+    ("saved", "how much less it costs than marks; below zero it costs more"),
 ];
