@@ -87,8 +87,16 @@ impl Case {
             other => panic!("what is the flag `{other}`?"),
         });
         let focus = Focus::on(self.field("focus"));
-        let source =
-            Source { text: &self.output, tool, arguments, kind: None, failed, focus: &focus, handle: None };
+        let source = Source {
+            text: &self.output,
+            bytes: None,
+            tool,
+            arguments,
+            kind: None,
+            failed,
+            focus: &focus,
+            handle: None,
+        };
         let budget = Tokens(self.field("tokens").map_or(220, |tokens| tokens.parse().unwrap()));
         let made = digest(&source, budget);
         let line = one_line(&source).text;

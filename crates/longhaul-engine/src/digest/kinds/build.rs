@@ -100,7 +100,7 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
         } else if let Some(path) = place(line.text) {
             files.add(path);
             // Two errors in the same words differ in their places only. The second place of one complaint is a remark on it.
-            let value = if severity == "error" { 11.0 } else { 4.0 };
+            let value = if severity == "error" { 11.0 } else { 2.0 };
             proposal.quote(line.trimmed(), value / (1.0 + f64::from(places) * 0.04));
             places += 1;
             severity = "remark";
