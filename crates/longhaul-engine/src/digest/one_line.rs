@@ -2,9 +2,9 @@
 
 use super::kind::Kind;
 use super::kinds::search;
-use super::outcome::{Ended, Outcome};
+use super::outcome::{Ended, Outcome, verdict};
 use super::page::Page;
-use super::proposal::{counted, number};
+use super::proposal::{ERROR_LINES, ERROR_WIDTH, counted, number};
 use super::rows;
 use super::{Digest, Source};
 use crate::clip::{on_one_line, signed};
@@ -15,9 +15,6 @@ use serde_json::Value;
 use std::cell::OnceCell;
 use std::fmt::Write as _;
 
-/// Error lines that a failed output keeps, and how much of each.
-pub(super) const ERROR_LINES: usize = 3;
-const ERROR_WIDTH: usize = 160;
 /// What a tool without a name is called.
 pub(super) const UNNAMED: &str = "tool";
 /// No line of a digest has more bytes: the longest have a tool, two targets and a few words of ours.
@@ -84,6 +81,12 @@ fn written(source: &Source<'_>, page: &Page<'_>, kind: &dyn Fn() -> Kind) -> (St
             quoted += 1;
             line.push('\n');
             line.push_str(&signed(error.text.trim(), ERROR_WIDTH));
+        }
+        // What ended it from outside has no word of failing in it.
+        if let Some(verdict) = verdict(page).filter(|_| quoted == 0) {
+            quoted += 1;
+            line.push('\n');
+            line.push_str(&signed(verdict.text, ERROR_WIDTH));
         }
     }
     if line.len() > source.text.len() && !source.text.is_empty() {

@@ -13,6 +13,9 @@ pub(super) fn failing(line: &str) -> Option<&str> {
 /// Runners that put the verdict first.
 fn after_mark(line: &str) -> Option<&str> {
     let first = line.chars().next()?;
+    if let Some(name) = line.strip_prefix("● ") {
+        return name.contains(" › ").then_some(name);
+    }
     if matches!(first, '✗' | '×' | '✕' | '✘') {
         return line[first.len_utf8()..].strip_prefix([' ', '\t']).map(str::trim_start);
     }

@@ -4,6 +4,7 @@
 
 mod bodies;
 mod cache;
+mod cases;
 mod compress;
 mod compress_many;
 mod configuration;
