@@ -182,7 +182,7 @@ fn a_replay_takes_time_in_proportion_to_the_steps() {
         let policy = course.policy(&config, &model).unwrap();
         let small = |i: usize| ("bash", command(format!("ls {i}")), format!("file {i}"));
         let exponent = exponent(
-            |times| json!({"model": name, "messages": steps(150 * times, small)}).to_string(),
+            |times| json!({"model": name, "messages": steps(2_000 * times, small)}).to_string(),
             |body| {
                 let (transcript, _) = wire::parse(Dialect::Chat, body).unwrap();
                 let known = &mut Known::default();

@@ -95,8 +95,8 @@ fn path_in(before: &str) -> &str {
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     let opened = |line: &str| WORDS.build.iter().any(|opener| line.trim_start().starts_with(opener.as_str()));
     let placed = |line: &str| complaint(line).is_some() || place(line).is_some();
-    let places = |line: &str| place(line).is_some();
-    let told_apart = sample.lines().filter(|line| places(line)).count() >= 2 && sample.share(places) >= 0.04;
+    let alone = |line: &str| place(line).is_some();
+    let told_apart = sample.lines().filter(|line| alone(line)).count() >= 2 && sample.share(alone) >= 0.04;
     sample.share(placed) >= 0.15 || sample.share(opened) >= 0.3 || told_apart
 }
 
@@ -137,7 +137,9 @@ impl<'a> Found<'a> {
             // One of each sort tells more than many of one.
             if self.sorts.add(complaint.sort) {
                 proposal.quote(line.trimmed(), 12.0);
-                above.into_iter().for_each(|above| proposal.quote(above.trimmed(), 12.0));
+                if let Some(above) = above {
+                    proposal.quote(above.trimmed(), 12.0);
+                }
             }
             let path = above.map_or(complaint.path, |above| above.text.trim_end());
             if !path.is_empty() {
