@@ -68,14 +68,9 @@ impl Read {
     /// What a reader should know: which session it is, what its file does not hold, what was wrong with it.
     pub(crate) fn notes(&self) -> Vec<String> {
         let session = &self.session;
-        let mut which = format!("session {} of {}", session.id, session.agent);
-        if let Some(project) = &session.project {
-            which.push_str(" in ");
-            which.push_str(project);
-        }
-        if let Some(updated) = session.updated {
-            which.push_str(&format!(", last written {updated}"));
-        }
+        let project = session.project.as_ref().map_or(String::new(), |project| format!(" in {project}"));
+        let updated = session.updated.map_or(String::new(), |updated| format!(", last written {updated}"));
+        let which = format!("session {} of {}{project}{updated}", session.id, session.agent);
         let mut notes = vec![which];
         let absent = [(session.system.is_none(), "system prompt"), (session.tools.is_none(), "tools")];
         let absent: Vec<&str> = absent.iter().filter(|(absent, _)| *absent).map(|(_, name)| *name).collect();

@@ -33,7 +33,8 @@ fn after_mark(line: &str) -> Option<&str> {
     let rest = rest.trim_start();
     match verdict {
         "FAILED" | "ERROR" => rest.split_whitespace().next().filter(|name| name.contains("::")),
-        "FAIL" => Some(rest),
+        // Go's line about a whole package, with the time it took.
+        "FAIL" => (!rest.contains('\t')).then_some(rest),
         "FAIL:" | "ERROR:" => rest.contains(" (").then_some(rest),
         "Failed" => rest.ends_with(']').then(|| rest.split_whitespace().next()).flatten(),
         _ => None,

@@ -80,7 +80,13 @@ fn failing_tests_of_the_common_runners() {
         texts("--- FAIL: Case1\n--- FAIL: Case2\n--- FAIL: Case1\n", FactKind::Failing),
         ["Case1", "Case2"]
     );
-    for line in ["FAILED (errors=1)", "> Task :compile FAILED", "test a ... ok", "not ok 3 - later # TODO"] {
+    for line in [
+        "FAILED (errors=1)",
+        "> Task :compile FAILED",
+        "test a ... ok",
+        "not ok 3 - later # TODO",
+        "FAIL\texample.com/beds\t0.412s",
+    ] {
         assert!(texts(line, FactKind::Failing).is_empty(), "{line}");
     }
 }

@@ -25,6 +25,12 @@ use super::{Moment, Unread, lines};
 /// How often a database that changes under the copy is copied again.
 const TRIES: usize = 5;
 
+/// More than a tick of the clock that files are stamped by.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The part of a log that another round of it begins with another one of.
+const LOG_HEAD: u64 = 32;
+
 /// What stands beside a database and belongs to it: the log of what is not in it yet, the journal of what must come out again.
 const BESIDE: [&str; 2] = ["-wal", "-journal"];
 
@@ -42,6 +48,13 @@ pub(super) struct Database {
 struct Stamp {
     length: u64,
     modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    /// Whether it would be another one, had the file been written to since: clocks of file systems tick slowly.
+    fn is_older_than(&self, moment: SystemTime) -> bool {
+        self.modified.is_none_or(|modified| moment.duration_since(modified).is_ok_and(|age| age > TICK))
+    }
 }
 
 /// A path, and the stamps of the database and of what stands beside it.
@@ -75,11 +88,13 @@ impl Database {
         let folder = Folder::new().map_err(|error| no_room(path, &error))?;
         let to = folder.0.join("copy.db");
         for _ in 0..TRIES {
-            let before = stamp(path);
+            let (started, before) = (SystemTime::now(), stamp(path));
             copy_all(path, &to)?;
-            if before == stamp(path) {
+            let is_old = before.as_ref().is_some_and(|stamp| stamp.is_older_than(started));
+            if is_old && before == stamp(path) && same_log(path, &to) {
                 break;
             }
+            std::thread::sleep(TICK);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&to, flags).map_err(|error| unreadable(path, &error))?;
@@ -264,11 +279,22 @@ fn copy_one(path: &Path, from: &mut File, to: &Path) -> Result<(), Unread> {
     }
 }
 
+/// Whether the log is still the one that was copied. Once all of it is in the database it is written anew from its beginning,
+/// and a copy of half the old one would take the database back.
+fn same_log(from: &Path, to: &Path) -> bool {
+    let [now, copied] = [from, to].map(|path| head(&beside(path, BESIDE[0]), LOG_HEAD).ok());
+    now == copied
+}
+
+fn head(path: &Path, length: u64) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    File::open(path)?.take(length).read_to_end(&mut head)?;
+    Ok(head)
+}
+
 /// Whether a file is gzip or zstd.
 fn is_packed(path: &Path) -> Result<bool, Unread> {
-    let mut head = Vec::new();
-    let opened = File::open(path).and_then(|file| file.take(4).read_to_end(&mut head));
-    opened.map_err(|error| lines::unreadable(path, &error))?;
+    let head = head(path, 4).map_err(|error| lines::unreadable(path, &error))?;
     Ok(head.starts_with(&[0x1f, 0x8b]) || head == [0x28, 0xb5, 0x2f, 0xfd])
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use longhaul_engine::check::{Severity, Violation, check};
 use longhaul_engine::models;
@@ -10,7 +11,7 @@ use longhaul_server::agents::{
     self, Agent, Asked, Extent, Machine, Origin, Piece, Place, Role, Session, Turn, Unread,
 };
 use rusqlite::Connection;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{self, Folder};
 
@@ -19,6 +20,7 @@ tests! {
         nothing_is_written_beside_a_database,
         what_another_program_has_not_committed_is_not_read,
         what_another_program_has_committed_is_read_from_its_log,
+        a_database_that_is_written_to_all_the_time_is_read_whole,
         a_copy_is_made_again_when_the_database_has_changed,
         no_copy_stays_behind,
         a_database_that_may_only_be_read_is_read,
@@ -146,6 +148,39 @@ fn what_another_program_has_committed_is_read_from_its_log() {
     let other = Connection::open(&path).unwrap();
     other.execute_batch(&format!("PRAGMA wal_autocheckpoint=0; {SECOND} BEGIN IMMEDIATE;")).unwrap();
     assert_eq!(turns(&path), 2);
+}
+
+/// A prompt and its reply are committed together, so there is never one without the other.
+fn a_database_that_is_written_to_all_the_time_is_read_whole() {
+    for mode in ["WAL", "DELETE"] {
+        let folder = Folder::new();
+        let path = made(&folder, "sessions.db", &format!("PRAGMA journal_mode={mode}; {GOOSE} {SECOND}"));
+        let (other, until) = (path.clone(), Instant::now() + Duration::from_millis(1500));
+        let writer = std::thread::spawn(move || {
+            let connection = Connection::open(other).unwrap();
+            connection.execute_batch("PRAGMA wal_autocheckpoint=10; PRAGMA synchronous=OFF").unwrap();
+            for pair in 2.. {
+                let said = json!([{"type": "text", "text": "leaf ".repeat(300)}]);
+                let row = |id: i64, role: &str| {
+                    format!("INSERT INTO messages VALUES ({id}, 'one', '{role}', '{said}', {id});")
+                };
+                let (prompt, reply) = (row(2 * pair - 1, "user"), row(2 * pair, "assistant"));
+                connection.execute_batch(&format!("BEGIN; {prompt} {reply} COMMIT")).unwrap();
+                if Instant::now() > until {
+                    return pair * 2;
+                }
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            unreachable!()
+        });
+        let mut seen = 0;
+        while !writer.is_finished() {
+            let now = turns(&path);
+            assert!(now % 2 == 0 && now >= seen, "{mode}: {now} after {seen}");
+            seen = now;
+        }
+        assert_eq!(turns(&path) as i64, writer.join().unwrap(), "{mode}");
+    }
 }
 
 fn a_copy_is_made_again_when_the_database_has_changed() {

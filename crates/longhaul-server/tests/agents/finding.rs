@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use longhaul_server::agents::{self, Agent, Machine};
@@ -16,8 +17,9 @@ tests! {
         variables_move_the_folders,
         a_name_looks_like_one,
         homes_of_agents_are_known,
+        no_example_is_taken_for_a_session,
     ],
-    real: [],
+    real: [no_real_body_is_taken_for_a_session],
 }
 
 fn machine(folder: &Folder) -> Machine {
@@ -101,4 +103,29 @@ fn homes_of_agents_are_known() {
         Some(Agent::Claude)
     );
     assert_eq!(agents::keeper(&machine, &folder.0.join("out.json")), None);
+}
+
+fn none_is_a_session(folder: &Path) {
+    let mut seen = 0;
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_file() {
+            seen += 1;
+            assert_eq!(
+                agents::recognise(&path).unwrap().map(|place| place.agent),
+                None,
+                "{}",
+                path.display()
+            );
+        }
+    }
+    assert!(seen > 3);
+}
+
+fn no_example_is_taken_for_a_session() {
+    none_is_a_session(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"));
+}
+
+fn no_real_body_is_taken_for_a_session() {
+    none_is_a_session(&crate::support::real().join("../corpus"));
+    none_is_a_session(&crate::support::real().join("../tool-outputs"));
 }

@@ -26,12 +26,6 @@ const DIFFERS: &[(&str, f64, &str)] = &[
         "thoughts are shorter in the file than they were billed: with replies as reported it is within 6 %",
     ),
     (
-        "claude_posh-preserved",
-        0.30,
-        "thoughts are shorter in the file than they were billed: with replies as reported it is within 12 %; the tokenizer of this \
-         model is newer than our factor",
-    ),
-    (
         "claude_spotter",
         0.15,
         "no cause is known for sure: some 90 tokens a step are missing, as if by framing that the meter leaves out \

@@ -183,7 +183,7 @@ fn what_costs_nothing_saves_no_share_and_what_is_no_price_is_refused() {
     let table = free.out.lines().skip_while(|line| !line.starts_with("policy "));
     let rows: Vec<&str> = table.filter(|line| line.contains("$0.00")).collect();
     assert!(rows.len() == 11 && rows.iter().all(|row| row.trim_end().ends_with('-')), "{}", free.out);
-    for wrong in [".inf", "-1", ".nan", "1e300"] {
+    for wrong in ["-1", "1e300"] {
         let run = priced(wrong);
         assert_eq!((run.code, run.err.lines().count()), (2, 1), "{wrong}: {}", run.err);
         assert!(run.err.contains("prices.input"), "{wrong}: {}", run.err);

@@ -1,8 +1,9 @@
-//! Tables: the columns, how many rows, the first and last of them, and what the numbers range over.
+//! Tables: the columns, how many rows, the first and last of them and those unlike the others, and what the numbers range over.
 
 use super::super::page::{Page, Sample};
 use super::super::proposal::{Proposal, Worth, counted};
 use crate::lines::Line;
+use crate::shape::Node;
 use std::borrow::Cow;
 
 /// How the cells of a row are separated.
@@ -16,7 +17,9 @@ enum Layout {
     Aligned,
 }
 
-/// Columns whose numbers are summed up.
+/// Rows that are shown for being unlike the others.
+const MOST_UNUSUAL: usize = 40;
+/// Columns whose values are looked at.
 const MOST_COLUMNS: usize = 40;
 
 fn cells(line: &str, layout: Layout) -> Vec<&str> {
@@ -110,62 +113,6 @@ impl Range {
     }
 }
 
-/// The values of one column, as long as they are few.
-#[derive(Default)]
-struct Values<'a> {
-    /// Each with how often it came.
-    seen: Vec<(&'a str, usize)>,
-    many: bool,
-}
-
-impl<'a> Values<'a> {
-    /// A column with more values than this is no column of states.
-    const MOST: usize = 8;
-
-    fn add(&mut self, cell: &'a str) {
-        if self.many {
-            return;
-        }
-        if let Some((_, times)) = self.seen.iter_mut().find(|(value, _)| *value == cell) {
-            *times += 1;
-        } else if self.seen.len() < Self::MOST {
-            self.seen.push((cell, 1));
-        } else {
-            self.many = true;
-        }
-    }
-
-    /// Whether a value is rare in a column that nearly always says the same.
-    fn is_rare(&self, cell: &str, rows: usize) -> bool {
-        let most = self.seen.iter().map(|(_, times)| *times).max().unwrap_or_default();
-        let times = self.seen.iter().find(|(value, _)| *value == cell).map_or(0, |(_, times)| *times);
-        !self.many && rows >= 10 && most * 5 >= rows * 4 && times * 20 <= rows.max(40)
-    }
-}
-
-/// Rows that are proposed for being unlike the others.
-const MOST_UNLIKE: usize = 12;
-
-/// Proposes the rows that say something that others do not, or have other cells than the rest.
-fn unlike<'a>(
-    page: &Page<'a>,
-    layout: Layout,
-    values: &[Values<'a>],
-    rows: usize,
-    proposal: &mut Proposal<'a>,
-) {
-    let full = page.lines().filter(|line| !line.text.trim().is_empty() && !is_rule(line.text));
-    let unlike = full.skip(1).filter(|line| {
-        let cells = cells(line.text, layout);
-        // One that lacks a cell cannot be read column by column.
-        let ragged = cells.len() > 1 && cells.len() != values.len() && values.len() < MOST_COLUMNS;
-        ragged || cells.iter().zip(values).any(|(cell, values)| values.is_rare(cell, rows))
-    });
-    for (rank, line) in unlike.take(MOST_UNLIKE).enumerate() {
-        proposal.quote_long(line.trimmed(), 7.0 / (1.0 + rank as f64 * 0.1));
-    }
-}
-
 /// `-[ RECORD 3 ]----`: rows that are shown one under another.
 fn is_record(line: &str) -> bool {
     line.starts_with("-[ RECORD ") || line.starts_with("***************************")
@@ -176,11 +123,8 @@ fn propose_records<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     proposal.lead.push(counted(records, "record"));
     let first = page.lines().skip(1).take_while(|line| !is_record(line.text)).take(MOST_COLUMNS);
     let names = first.filter_map(|line| line.text.split(['|', ':']).next()).map(str::trim);
-    proposal.note(
-        "columns",
-        12.0,
-        names.filter(|name| !name.is_empty()).map(Cow::Borrowed).collect::<Vec<_>>(),
-    );
+    let names: Vec<Cow<'a, str>> = names.filter(|name| !name.is_empty()).map(Cow::Borrowed).collect();
+    proposal.note("columns", 12.0, names);
     proposal.facts(page, Worth::READ);
     proposal.edges(page, 12, 6, 4.0);
 }
@@ -193,7 +137,6 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
     let mut rows = 0usize;
     let mut columns: Vec<&'a str> = Vec::new();
     let mut ranges: Vec<Range> = Vec::new();
-    let mut values: Vec<Values<'a>> = Vec::new();
     let mut last: Vec<Line<'a>> = Vec::new();
     for line in page.lines() {
         if line.text.trim().is_empty() || is_rule(line.text) {
@@ -204,7 +147,6 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
             if cells.len() >= 2 {
                 columns = cells;
                 ranges = vec![Range::default(); columns.len().min(MOST_COLUMNS)];
-                values = ranges.iter().map(|_| Values::default()).collect();
                 proposal.quote(line.trimmed(), 5.0);
             }
             continue;
@@ -213,7 +155,6 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
             continue;
         }
         rows += 1;
-        cells.iter().zip(&mut values).for_each(|(cell, values)| values.add(cell));
         for (cell, range) in cells.iter().zip(&mut ranges) {
             if cell.as_bytes().first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'-')
                 && let Ok(number) = cell.parse::<f64>()
@@ -233,7 +174,7 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
     for line in last {
         proposal.quote(line.trimmed(), 2.8);
     }
-    unlike(page, layout, &values, rows, proposal);
+    unusual(page, layout, columns.len(), proposal);
     proposal.lead.push(format!("{} of {}", counted(rows, "row"), counted(columns.len(), "column")));
     let spans =
         columns.iter().zip(&ranges).filter(|(_, range)| range.numbers > 1 && range.numbers * 10 >= rows * 9);
@@ -245,6 +186,37 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
     );
     proposal.note("ranges", 5.0, spans);
     proposal.facts(page, Worth::READ);
+}
+
+/// Rows in which a cell does not have the value that its column has in four of five others. Where that is more than every fifth
+/// row, none stands out.
+fn unusual<'a>(page: &Page<'a>, layout: Layout, columns: usize, proposal: &mut Proposal<'a>) {
+    let rows = || {
+        let full = page.lines().filter(|line| !line.text.trim().is_empty() && !is_rule(line.text));
+        let rows = full.map(move |line| (line, cells(line.text, layout)));
+        rows.filter(move |(_, cells)| cells.len() == columns).skip(1)
+    };
+    let mut values: Vec<Node<'a>> = vec![Node::default(); columns.min(MOST_COLUMNS)];
+    for (_, cells) in rows() {
+        for (cell, values) in cells.into_iter().zip(&mut values) {
+            values.count(cell);
+        }
+    }
+    let usual: Vec<Option<&str>> = values.iter().map(Node::usual).collect();
+    let is_odd = |cells: &[&str]| {
+        cells.iter().zip(&usual).any(|(cell, usual)| usual.is_some_and(|usual| usual != *cell))
+    };
+    let seen = values.first().map_or(0, |values| values.seen);
+    // A row that lacks a cell cannot be read column by column.
+    let full = page.lines().filter(|line| !line.text.trim().is_empty() && !is_rule(line.text)).skip(1);
+    let all = full.map(|line| (line, cells(line.text, layout)));
+    let unlike = all.filter(|(_, cells)| cells.len() > 1 && (cells.len() != columns || is_odd(cells)));
+    let odd: Vec<Line<'a>> = unlike.map(|(line, _)| line).take(seen / 5 + 1).collect();
+    if odd.len() <= seen / 5 {
+        for (rank, line) in odd.into_iter().take(MOST_UNUSUAL).enumerate() {
+            proposal.quote_long(line.trimmed(), 10.0 / (1.0 + rank as f64 * 0.1));
+        }
+    }
 }
 
 fn span(name: &str, range: Range) -> String {

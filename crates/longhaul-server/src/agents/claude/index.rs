@@ -270,7 +270,8 @@ impl Index {
         self.started = [self.started, moment].into_iter().flatten().min();
         self.updated = self.updated.max(moment);
         let owned = |text: &Option<Cow<'_, str>>| text.as_deref().map(str::to_owned);
-        if self.id.is_none() {
+        // A session that was taken up under a new id begins with the old one's records.
+        if record.session_id.is_some() && record.session_id.as_deref() != self.id.as_deref() {
             self.id = owned(&record.session_id);
         }
         if self.project.is_none() {

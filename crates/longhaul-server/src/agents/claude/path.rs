@@ -1,12 +1,13 @@
 //! The records of the active branch: from the newest leaf to the root, or to the last compaction.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::super::Extent;
 use super::index::{Boundary, Id, Index, Kind, Record};
 
 /// Positions of records, in the order in which they were said. The branch ends at a parent that is not in the file.
 pub(super) fn active(index: &Index, leaf: usize, extent: Extent) -> Vec<usize> {
+    let ends = ends(index);
     let mut path = Vec::new();
     let mut seen = HashSet::new();
     let mut next = Some(leaf);
@@ -14,14 +15,11 @@ pub(super) fn active(index: &Index, leaf: usize, extent: Extent) -> Vec<usize> {
         && seen.insert(here)
     {
         let (id, record) = &index.entries[here];
-        let before = path.last().map(|child: &usize| index.entries[*child].1.at.number);
-        let boundary = index.boundaries.iter().rev().find(|boundary| match record.kind {
-            Kind::Boundary => boundary.id == *id,
+        let child = path.last().map(|child: &usize| index.entries[*child].1.at.number);
+        let boundary = ends.get(id).into_iter().flatten().rev().find(|boundary| {
             // The first prompt after a compaction that kept some turns hangs on the last of these.
-            _ => {
-                before.is_some_and(|line| line > boundary.line && record.at.number < boundary.line)
-                    && boundary.keeps_last(*id)
-            }
+            let kept = child.is_some_and(|line| line > boundary.line && record.at.number < boundary.line);
+            record.kind == Kind::Boundary || kept
         });
         next = match (boundary, extent) {
             (Some(boundary), Extent::Next) => {
@@ -55,11 +53,19 @@ fn head(index: &Index, boundary: &Boundary) -> Vec<usize> {
     summary.into_iter().chain(boundary.kept(index)).collect()
 }
 
-impl Boundary {
-    fn keeps_last(&self, id: Id) -> bool {
-        self.kept.last() == Some(&id) || self.segment.is_some_and(|(_, tail)| tail == id)
+/// The compactions by the records at which a branch comes to them: their own, and the last that each kept.
+fn ends(index: &Index) -> HashMap<Id, Vec<&Boundary>> {
+    let mut ends: HashMap<Id, Vec<&Boundary>> = HashMap::new();
+    for boundary in &index.boundaries {
+        let last = boundary.kept.last().copied().or(boundary.segment.map(|(_, last)| last));
+        for id in [Some(boundary.id), last].into_iter().flatten() {
+            ends.entry(id).or_default().push(boundary);
+        }
     }
+    ends
+}
 
+impl Boundary {
     /// The turns that were kept, in order: as they are listed, or from the last back to the first.
     fn kept(&self, index: &Index) -> Vec<usize> {
         let listed: Vec<usize> = self.kept.iter().filter_map(|id| index.get(*id)).map(|(at, _)| at).collect();
