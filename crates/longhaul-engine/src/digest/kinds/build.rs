@@ -155,7 +155,7 @@ impl<'a> Found<'a> {
                 }
             }
             // Two errors in the same words differ in their places only. The second place of one complaint is a remark on it.
-            let value = if self.severity == "error" { 11.0 } else { 4.0 };
+            let value = if self.severity == "error" { 11.0 } else { 2.0 };
             proposal.quote(line.trimmed(), value / (1.0 + f64::from(self.places) * 0.04));
             self.places += 1;
             self.severity = "remark";

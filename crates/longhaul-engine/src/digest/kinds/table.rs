@@ -123,11 +123,8 @@ fn propose_records<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     proposal.lead.push(counted(records, "record"));
     let first = page.lines().skip(1).take_while(|line| !is_record(line.text)).take(MOST_COLUMNS);
     let names = first.filter_map(|line| line.text.split(['|', ':']).next()).map(str::trim);
-    proposal.note(
-        "columns",
-        12.0,
-        names.filter(|name| !name.is_empty()).map(Cow::Borrowed).collect::<Vec<_>>(),
-    );
+    let names: Vec<Cow<'a, str>> = names.filter(|name| !name.is_empty()).map(Cow::Borrowed).collect();
+    proposal.note("columns", 12.0, names);
     proposal.facts(page, Worth::READ);
     proposal.edges(page, 12, 6, 4.0);
 }
@@ -208,8 +205,8 @@ fn unusual<'a>(page: &Page<'a>, layout: Layout, columns: usize, proposal: &mut P
     let usual: Vec<Option<&str>> = values.iter().map(Node::usual).collect();
     let is_odd = |cells: &[&str]| {
         // One that lacks a cell cannot be read column by column; a single cell is a line about the table.
-        let ragged = cells.len() > 1 && cells.len() != columns;
-        ragged || cells.iter().zip(&usual).any(|(cell, usual)| usual.is_some_and(|usual| usual != *cell))
+        cells.len() != columns
+            || cells.iter().zip(&usual).any(|(cell, usual)| usual.is_some_and(|usual| usual != *cell))
     };
     let seen = values.first().map_or(0, |values| values.seen);
     let odd: Vec<Line<'a>> = rows()
