@@ -183,6 +183,8 @@ fn every_command_that_reads_a_body_reads_a_session() {
             "one body, and a smaller one"
         );
     }
+    let ends_with_a_reply = run(&folder, &["check", "codex:latest"]);
+    assert_eq!(ends_with_a_reply.code, 0, "{}", ends_with_a_reply.out);
     for command in ["compress", "tokens", "cost"] {
         let piped = longhaul_reading(&folder, &[command, "-"], &[], claude("1f0e", 2, 2).as_bytes());
         assert!(
