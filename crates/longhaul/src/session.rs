@@ -8,7 +8,9 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use longhaul_server::agents::{self, Asked, Extent, Machine, Place, Session, Unread};
+use longhaul_server::agents::{
+    self, Asked, Extent, Machine, Origin, Piece, Place, Role, Session, Turn, Unread,
+};
 
 use crate::cli::Told;
 use crate::failure::Failure;
@@ -84,6 +86,16 @@ impl Read {
         }
         notes.extend(session.damage.iter().cloned());
         notes
+    }
+
+    /// The body with a prompt at its end, as it would be sent: a session mostly ends with a reply, from which no request goes on.
+    pub(crate) fn prompted(&self) -> String {
+        let mut session = self.session.clone();
+        if session.turns.last().is_some_and(|turn| turn.role == Role::Assistant) {
+            let prompt = (Piece::Text("Go on.".to_owned()), Origin::Client);
+            session.turns.push(Turn { role: Role::User, pieces: vec![prompt], at: None });
+        }
+        agents::body(&session)
     }
 
     pub(crate) fn say_notes(&self) {

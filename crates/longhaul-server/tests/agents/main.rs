@@ -6,6 +6,7 @@
     clippy::print_stdout,
     clippy::too_many_lines,
     clippy::needless_pass_by_value,
+    clippy::similar_names,
     clippy::format_collect,
     reason = "all of it is test code, in functions too"
 )]

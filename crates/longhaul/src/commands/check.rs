@@ -1,5 +1,6 @@
 //! `longhaul check`: what a provider would refuse, and what a rewrite must not have changed.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -39,7 +40,8 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let (transcript, _) = body.parse(&args.told)?;
     let model = body::model(&args.told, &transcript);
     let target = model.target(transcript.dialect);
-    let mut violations = check::check(&body.text, transcript.dialect, &target);
+    let sent = body.session.as_ref().map_or(Cow::Borrowed(&body.text), |read| Cow::Owned(read.prompted()));
+    let mut violations = check::check(&sent, transcript.dialect, &target);
     if let Some(before) = &args.before {
         let before = Body::read(before, &args.told)?;
         before.parse(&args.told)?;

@@ -183,6 +183,11 @@ fn every_command_that_reads_a_body_reads_a_session() {
             "one body, and a smaller one"
         );
     }
+    let last = json!({"id": "msg_9", "role": "assistant", "model": "claude-opus-4-6", "content": [{"type": "text", "text": "It is lit."}]});
+    let last = json!({"type": "assistant", "uuid": "z", "parentUuid": "1f0f-4", "sessionId": "1f0f", "message": last});
+    folder.file("ended.jsonl", claude("1f0f", 3, 2) + &last.to_string());
+    let ended = run(&folder, &["check", "ended.jsonl"]);
+    assert_eq!(ended.code, 0, "a session that ends with a reply goes on with a prompt: {}", ended.out);
     for command in ["compress", "tokens", "cost"] {
         let piped = longhaul_reading(&folder, &[command, "-"], &[], claude("1f0e", 2, 2).as_bytes());
         assert!(
