@@ -186,7 +186,9 @@ pub(super) struct Standard {
 pub(super) struct Vendor {
     pub(super) kind: String,
     pub(super) group: String,
+    /// The shapes as published, and as they are looked for as well if what they fit looks drawn at random.
     pub(super) shapes: Vec<Shape>,
+    pub(super) loosened: Vec<Shape>,
     pub(super) notation: Vec<String>,
     pub(super) glued: bool,
     pub(super) entropy: f64,
@@ -349,9 +351,11 @@ impl Vendor {
     fn parse(row: VendorRow) -> Result<Self, String> {
         let parse =
             |notation: &String| Shape::parse(notation).map_err(|error| format!("{}: {error}", row.kind));
-        let shapes = row.shapes.iter().map(parse).collect::<Result<_, _>>()?;
+        let shapes = row.shapes.iter().map(parse).collect::<Result<Vec<Shape>, _>>()?;
+        let loosened = shapes.iter().map(Shape::loosened).collect();
         Ok(Self {
             shapes,
+            loosened,
             kind: row.kind,
             group: row.group,
             notation: row.shapes,

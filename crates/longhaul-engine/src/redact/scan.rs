@@ -137,20 +137,19 @@ impl<'r> Scan<'_, 'r> {
             if start < at {
                 continue;
             }
+            if let Some((vendor, range)) = self.key_at(start, &rules.literal_meanings[pattern]) {
+                self.add(&vendor.kind, Rank::Vendor, range);
+                if vendor.kind == "aws-access-key"
+                    && let Some(range) = aws_secret(&self.runs, range.1)
+                {
+                    self.add("aws-secret-key", Rank::Vendor, range);
+                }
+                at = at.max(range.1);
+                continue;
+            }
             for &meaning in &rules.literal_meanings[pattern] {
                 match meaning {
-                    Meaning::Shape { vendor, shape } => {
-                        let vendor: &'r Vendor = &rules.vendors[vendor];
-                        let Some(range) = self.vendor_key(vendor, shape, start) else { continue };
-                        self.add(&vendor.kind, Rank::Vendor, range);
-                        if vendor.kind == "aws-access-key"
-                            && let Some(range) = aws_secret(&self.runs, range.1)
-                        {
-                            self.add("aws-secret-key", Rank::Vendor, range);
-                        }
-                        at = at.max(range.1);
-                        break;
-                    }
+                    Meaning::Shape { .. } => {}
                     Meaning::Url => {
                         if let Some((kind, range)) = url::credentials(text, start, end, rules) {
                             self.add(kind, Rank::Url, range);
@@ -200,12 +199,41 @@ impl<'r> Scan<'_, 'r> {
         }
     }
 
-    fn vendor_key(&self, vendor: &Vendor, shape: usize, at: usize) -> Option<(usize, usize)> {
-        let range = vendor.shapes[shape].around(&self.runs, at)?;
-        let key = &self.runs.text[range.0..range.1];
-        let real = vendor.glued || starts_clean(self.runs.text, range.0);
-        (real && !value::is_filler(key) && (vendor.entropy == 0.0 || value::entropy(key) >= vendor.entropy))
-            .then_some(range)
+    /// The key whose literal stands at `at`: of the first shape that it has as published, else of the first that it has more
+    /// or less.
+    fn key_at(&self, at: usize, meanings: &[Meaning]) -> Option<(&'r Vendor, (usize, usize))> {
+        let rules: &'r Standard = self.rules.standard;
+        let shapes = || {
+            meanings.iter().filter_map(|meaning| match *meaning {
+                Meaning::Shape { vendor, shape } => Some((&rules.vendors[vendor], shape)),
+                _ => None,
+            })
+        };
+        let published = shapes().find_map(|(vendor, shape)| Some((vendor, self.published(vendor, shape, at)?)));
+        published.or_else(|| shapes().find_map(|(vendor, shape)| Some((vendor, self.loosened(vendor, shape, at)?))))
+    }
+
+    fn published(&self, vendor: &Vendor, shape: usize, at: usize) -> Option<(usize, usize)> {
+        vendor.shapes[shape].around(&self.runs, at).filter(|&range| self.is_key(vendor, range))
+    }
+
+    fn loosened(&self, vendor: &Vendor, shape: usize, at: usize) -> Option<(usize, usize)> {
+        let text = self.runs.text;
+        let shape = &vendor.loosened[shape];
+        let (start, end) = shape.around(&self.runs, at)?;
+        let random = if shape.is_weak() {
+            value::is_dense(&text[start..end], 8) && !joined(text, start)
+        } else {
+            !value::is_wordy(&text[at + shape.keyword().map_or(0, str::len)..end])
+        };
+        (random && self.is_key(vendor, (start, end))).then_some((start, end))
+    }
+
+    fn is_key(&self, vendor: &Vendor, (start, end): (usize, usize)) -> bool {
+        let key = &self.runs.text[start..end];
+        (vendor.glued || starts_clean(self.runs.text, start))
+            && !value::is_filler(key)
+            && (vendor.entropy == 0.0 || value::entropy(key) >= vendor.entropy)
     }
 
     fn words(&mut self, content: Content) {
@@ -311,6 +339,11 @@ impl<'r> Scan<'_, 'r> {
 
 fn named_kind(class: Class) -> &'static str {
     NAMED_KINDS.iter().find(|(known, ..)| *known == class).map_or("secret", |&(_, kind, _)| kind)
+}
+
+/// Whether a longer name goes on here: `task-…` has `sk-` in it, and so has `my-sk-…`.
+fn joined(text: &[u8], start: usize) -> bool {
+    start.checked_sub(1).is_some_and(|before| matches!(text[before], b'-' | b'_' | b'.'))
 }
 
 /// The secret that is listed beside an access key id, as consoles and CSV exports do.

@@ -96,7 +96,9 @@ impl Look {
             judged >= 20 && self.letters() + self.digits >= judged - judged / 8 && self.consonants >= 5;
         let hash = self.hex && judged >= 24;
         let grouped = judged >= 24 && self.digits >= 8 && self.letters() >= 8;
-        mixed || scattered || number || scrambled || hash || grouped
+        // Words written together change case less often.
+        let shuffled = judged >= 16 && self.letters() * 8 >= judged * 7 && self.case_changes * 100 >= judged * 42;
+        mixed || scattered || number || scrambled || hash || grouped || shuffled
     }
 }
 
@@ -158,6 +160,16 @@ pub(super) fn fits(value: &[u8], class: Class, written: Written) -> bool {
 /// Whether it looks drawn at random and is at least this long: for values that no name vouches for.
 pub(super) fn is_dense(value: &[u8], min: usize) -> bool {
     !is_filler(value) && Look::at(value).is_dense(min)
+}
+
+/// Words, written as names of things are: `config_user_agent`, `some-long-title-2`, `readTimeout`.
+pub(super) fn is_wordy(value: &[u8]) -> bool {
+    let judged = &value[..value.len().min(JUDGED)];
+    let mut parts = judged.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    parts.all(|part| match Look::at(part) {
+        look if look.letters() == part.len() => part.len() <= 14 && look.case_changes * 100 < part.len().max(5) * 42,
+        look => look.digits == part.len() && part.len() <= 4,
+    })
 }
 
 /// Shannon's entropy of the first bytes, in bits a character.
