@@ -14,13 +14,18 @@
 mod blocks;
 mod command;
 mod contact;
+mod forms;
 mod json;
+mod kubernetes;
+mod label;
 mod mark;
+mod name;
 mod named;
 mod placeholders;
 mod rewritten;
 mod rules;
 mod scan;
+mod separator;
 mod shape;
 mod stream;
 #[cfg(test)]

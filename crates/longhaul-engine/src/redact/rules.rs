@@ -9,6 +9,7 @@ use regex::bytes::Regex;
 use serde::Deserialize;
 
 use super::command::Command;
+use super::forms::{FORMS, Form};
 use super::placeholders::Placeholders;
 use super::shape::Shape;
 use super::value::Class;
@@ -136,7 +137,9 @@ pub(super) const NAMED_KINDS: [(Class, &str, &str); 5] = [
     (Class::Header, "authorization", "what follows an Authorization header, and cookies"),
 ];
 
-const OTHER_KINDS: [(&str, &str); 9] = [
+const OTHER_KINDS: [(&str, &str); 11] = [
+    ("service-key", "a random-looking value behind the name of one of some 770 services"),
+    ("recovery-phrase", "twelve to twenty-four words behind the name of a recovery phrase"),
     ("private-key", "PEM, OpenSSH, PGP and PuTTY private key blocks, also with escaped line ends"),
     ("url-credentials", "user:password in a URL, and behind the flag of a command that takes it"),
     ("database-url", "a URL with a password that is not of the web: databases, brokers, file servers"),
@@ -198,20 +201,37 @@ pub(super) struct Vendor {
 /// What a keyword hit calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    Shape { vendor: usize, shape: usize },
-    After { vendor: usize },
-    Named { class: Class, whole: bool, cookie: bool },
+    Shape {
+        vendor: usize,
+        shape: usize,
+    },
+    After {
+        vendor: usize,
+    },
+    Named {
+        class: Class,
+        whole: bool,
+        cookie: bool,
+    },
     Url,
     KeyBlock,
     PuttyBlock,
     Mention,
     KubernetesSecret,
-    Command { command: usize },
+    KubernetesJson,
+    Command {
+        command: usize,
+    },
+    /// The name of a service whose keys have no shape of their own.
+    Service,
+    Form(Form),
 }
 
 #[derive(Deserialize)]
 struct File {
     rules: Vec<VendorRow>,
+    /// Names of services, between blanks.
+    services: String,
     commands: Vec<Command>,
     names: NamesRow,
     placeholders: Placeholders,
@@ -239,6 +259,7 @@ struct NamesRow {
     query: Vec<String>,
     header: Vec<String>,
     whole: Vec<String>,
+    tails: Vec<String>,
     strengthens: Vec<String>,
     harmless: Vec<String>,
     filling: Vec<String>,
@@ -248,6 +269,7 @@ struct NamesRow {
 
 /// The words around a name that say more about it.
 pub(super) struct Names {
+    pub(super) tails: Vec<String>,
     pub(super) strengthens: Vec<String>,
     pub(super) harmless: Vec<String>,
     pub(super) filling: Vec<String>,
@@ -255,13 +277,15 @@ pub(super) struct Names {
     pub(super) schemes: Vec<String>,
 }
 
-const LITERALS: [(&str, Meaning); 6] = [
-    ("://", Meaning::Url),
+const LITERALS: [(&str, Meaning); 8] = [
+    ("//", Meaning::Url),
     ("-----BEGIN", Meaning::KeyBlock),
     ("PuTTY-User-Key-File-", Meaning::PuttyBlock),
     ("<@", Meaning::Mention),
     ("kind: Secret", Meaning::KubernetesSecret),
     ("kind: secret", Meaning::KubernetesSecret),
+    ("kind: \"Secret\"", Meaning::KubernetesSecret),
+    ("kind\"", Meaning::KubernetesJson),
 ];
 
 table! {
@@ -281,7 +305,7 @@ impl Standard {
         for (literal, meaning) in LITERALS {
             literals.entry(literal).or_default().push(meaning);
         }
-        let words = words(&file.names, &vendors, &file.commands);
+        let words = words(&file.names, &vendors, &file.commands, &file.services);
         Ok(Self {
             literals: automaton(literals.keys().copied(), MatchKind::Standard, AnyCase::No)?,
             literal_meanings: literals.into_values().collect(),
@@ -293,6 +317,7 @@ impl Standard {
             word_meanings: words.into_iter().map(|(_, meaning)| meaning).collect(),
             commands: file.commands,
             names: Names {
+                tails: file.names.tails,
                 strengthens: file.names.strengthens,
                 harmless: file.names.harmless,
                 filling: file.names.filling,
@@ -305,7 +330,12 @@ impl Standard {
     }
 }
 
-fn words(names: &NamesRow, vendors: &[Vendor], commands: &[Command]) -> Vec<(String, Meaning)> {
+fn words(
+    names: &NamesRow,
+    vendors: &[Vendor],
+    commands: &[Command],
+    services: &str,
+) -> Vec<(String, Meaning)> {
     let classes = [
         (&names.password, Class::Password),
         (&names.secret, Class::Secret),
@@ -324,7 +354,9 @@ fn words(names: &NamesRow, vendors: &[Vendor], commands: &[Command]) -> Vec<(Str
     });
     let commands =
         commands.iter().enumerate().map(|(command, row)| (row.name.clone(), Meaning::Command { command }));
-    secrets.chain(after).chain(commands).collect()
+    let services = services.split_whitespace().map(|name| (name.to_owned(), Meaning::Service));
+    let forms = FORMS.iter().map(|&(word, form)| (word.to_owned(), Meaning::Form(form)));
+    secrets.chain(after).chain(commands).chain(forms).chain(services).collect()
 }
 
 #[derive(Clone, Copy)]

@@ -32,7 +32,7 @@ pub(super) enum Alphabet {
     Bare,
 }
 
-const ALPHABETS: [(&str, Alphabet); 14] = [
+const ALPHABETS: [(&str, Alphabet); 15] = [
     ("digit", Alphabet::Digit),
     ("hex", Alphabet::Hex),
     ("hexany", Alphabet::HexAny),
@@ -47,6 +47,7 @@ const ALPHABETS: [(&str, Alphabet); 14] = [
     ("dotted", Alphabet::Dotted),
     ("tilde", Alphabet::Tilde),
     ("crypt", Alphabet::Crypt),
+    ("bare", Alphabet::Bare),
 ];
 
 const fn members(byte: u8) -> u16 {
@@ -104,7 +105,9 @@ impl Alphabet {
     /// The alphabet that some source will say it is.
     fn wider(self) -> Self {
         match self {
-            Self::Hex | Self::HexAny | Self::Lower | Self::Letter | Self::Lower36 | Self::Upper36 => Self::Base62,
+            Self::Hex | Self::HexAny | Self::Lower | Self::Letter | Self::Lower36 | Self::Upper36 => {
+                Self::Base62
+            }
             Self::Base62 | Self::Word => Self::Url64,
             other => other,
         }
@@ -192,6 +195,11 @@ impl Shape {
             let at = notation.len() - rest.len();
             if let Some(open) = rest.strip_prefix('{') {
                 let (run, after) = open.split_once('}').ok_or(format!("unclosed brace at {at}"))?;
+                if run.bytes().all(|byte| byte.is_ascii_uppercase()) {
+                    parts.push(Part::Text(format!("{{{run}}}")));
+                    rest = after;
+                    continue;
+                }
                 parts.push(parse_run(run).ok_or(format!("unknown run `{run}` at {at}"))?);
                 rest = after;
             } else {
@@ -209,7 +217,7 @@ impl Shape {
         let anchor = self.anchor.unwrap_or(0);
         let parts = self.parts.iter().enumerate().map(|(at, part)| match part {
             Part::Run { alphabet, min, max, exact: false } if *min >= SHORT => {
-                let wider = if self.is_weak() { *alphabet } else { alphabet.wider() };
+                let wider = if self.is_short() { *alphabet } else { alphabet.wider() };
                 let next = self.parts.get(at + 1);
                 let blocked = matches!(next, Some(Part::Text(text)) if text.bytes().next().is_some_and(|byte| wider.holds(byte)));
                 let before_anchor = at < anchor;
@@ -225,12 +233,18 @@ impl Shape {
         Self { parts: parts.collect(), anchor: self.anchor }
     }
 
-    /// Whether the literal alone says little: three characters, or letters of one case that a word may begin with.
+    /// Whether the literal alone says little: a few characters, or letters that a word may begin with.
     pub(super) fn is_weak(&self) -> bool {
-        let Some(literal) = self.keyword() else { return true };
-        let letters = literal.bytes().all(|byte| byte.is_ascii_alphabetic());
-        let one_case = literal.bytes().all(|byte| byte.is_ascii_lowercase()) || literal.bytes().all(|byte| byte.is_ascii_uppercase());
-        literal.len() <= 3 || (letters && one_case && literal.len() <= 6)
+        self.keyword().is_none_or(|literal| {
+            literal.len() <= 5
+                || (literal.len() <= 6 && literal.bytes().all(|byte| byte.is_ascii_alphabetic()))
+        })
+    }
+
+    fn is_short(&self) -> bool {
+        self.keyword().is_none_or(|literal| {
+            literal.len() <= 3 || literal.bytes().all(|byte| byte.is_ascii_alphabetic())
+        })
     }
 
     /// The literal to look for, if the shape has one.
