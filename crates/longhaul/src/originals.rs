@@ -32,8 +32,8 @@ pub(crate) enum Secrets {
 }
 
 /// The originals as lines of the file.
-pub(crate) fn rows(originals: Vec<Original>, secrets: Secrets) -> Result<String, Failure> {
-    let mut redactor = Redactor::numbered(Rules::default());
+pub(crate) fn rows(originals: Vec<Original>, secrets: Secrets, rules: Rules) -> Result<String, Failure> {
+    let mut redactor = Redactor::numbered(rules);
     let mut lines = String::new();
     for original in originals {
         let hash = blake3::hash(original.text.as_bytes()).to_hex().to_string();

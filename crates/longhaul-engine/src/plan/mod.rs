@@ -33,7 +33,7 @@ pub use sacred_zone::SacredZone;
 
 use crate::config::EngineName;
 use crate::ledger::Ledger;
-use crate::redact::SessionKey;
+use crate::redact::{Rules, SessionKey};
 use crate::{Rewrite, Tokens};
 
 /// The engine of that name.
@@ -107,6 +107,8 @@ pub struct Wish {
     pub session: Option<String>,
     /// Whether facts are counted.
     pub facts: CountFacts,
+    /// What counts as a secret in what is written.
+    pub rules: Rules,
 }
 
 /// What is to be done with a transcript. There is one at a time, so its size does not matter.

@@ -11,6 +11,7 @@ use super::survey::Survey;
 use crate::config::EngineName;
 use crate::known::Known;
 use crate::ledger::Decisions;
+use crate::redact::{Content, Redactor};
 use crate::transcript::ElementId;
 use crate::{Refused, Rewrite, Tokens, wire};
 
@@ -140,7 +141,9 @@ pub(super) fn unchanged(survey: &Survey<'_, '_>, occasion: &Occasion) -> Report 
         evidence: EvidenceReport::default(),
         checkpoint: None,
         trigger: survey.wish.trigger,
-        focus: survey.wish.focus.clone(),
+        focus: survey.wish.focus.as_deref().map(|focus| {
+            Redactor::numbered(survey.wish.rules.clone()).redact(focus, Content::Text).text.into_string()
+        }),
         ratio: 0.0,
         unsummarized: 0,
         cost: CostReport::default(),

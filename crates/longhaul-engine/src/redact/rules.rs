@@ -66,7 +66,18 @@ impl Default for Rules {
     }
 }
 
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rules({} of the user's, {} allowed)", self.user.len(), self.allowed.len())
+    }
+}
+
 impl Rules {
+    /// Whether the user added nothing and allowed nothing.
+    pub(super) fn is_standard(&self) -> bool {
+        self.user.is_empty() && self.allowed.is_empty()
+    }
+
     /// The standard rules and the user's own. If a pattern has a capture group, the first group is the secret, else the
     /// whole match is. What a pattern of the allow-list matches in full is left alone, whichever rule found it.
     pub fn with_user(added: &Redaction) -> Result<Self, RuleError> {
@@ -89,7 +100,11 @@ impl Rules {
         let allowed = added.allow.iter().enumerate().map(|(rule, pattern)| {
             let error = |(at, message)| RuleError { list: "redaction.allow", rule, at, message };
             compile(pattern).map_err(error)?;
-            compile(&format!(r"\A(?:{pattern})\z")).map_err(error)
+            let whole = compile(&format!(r"\A(?:{pattern})\z")).map_err(error)?;
+            if ANYTHING.iter().all(|probe| whole.is_match(probe)) {
+                return Err(error((0, "the pattern lets every secret through".to_owned())));
+            }
+            Ok(whole)
         });
         let user = user.collect::<Result<Vec<_>, _>>()?;
         let allowed = allowed.collect::<Result<Vec<_>, _>>()?;
@@ -115,6 +130,10 @@ impl Rules {
         vendor.chain(names).chain(others).chain(user).collect()
     }
 }
+
+/// Values with nothing in common: a pattern that matches all of them matches anything.
+const ANYTHING: [&[u8]; 4] =
+    [b"hunter2", b"Xk9-wQ_3.vR~7", b"correct horse", b"0123456789abcdef0123456789ABCDEF"];
 
 /// What a named value is called in its mark.
 pub(super) const NAMED_KINDS: [(Class, &str, &str); 5] = [

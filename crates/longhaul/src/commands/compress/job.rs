@@ -10,7 +10,7 @@ use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
 use longhaul_engine::plan::{self, Keep, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
-use longhaul_engine::redact::SessionKey;
+use longhaul_engine::redact::{Rules, SessionKey};
 use serde::Serialize;
 
 use crate::body::{self, Body};
@@ -49,6 +49,8 @@ impl Memory {
 struct Prepared {
     policy: Policy,
     notes: Vec<String>,
+    /// What counts as a secret: the user's own rules hold for all that is written.
+    rules: Rules,
 }
 
 /// The report, with what only the caller knows.
@@ -90,12 +92,13 @@ impl<'a> Call<'a> {
         if !memory.policies.contains_key(&model.name) {
             memory.policies.insert(model.name.clone(), self.prepare(&model)?);
         }
-        let Prepared { policy, notes: more } = &memory.policies[&model.name];
+        let Prepared { policy, notes: more, rules } = &memory.policies[&model.name];
         let key = || SessionKey::new(*blake3::hash(body.text.as_bytes()).as_bytes());
         let wish = Wish {
             force: self.args.force,
             to_tokens: self.args.to_tokens.map(Tokens),
             focus: self.args.focus.clone(),
+            rules: rules.clone(),
             keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(key())),
             ..Wish::default()
         };
@@ -108,7 +111,7 @@ impl<'a> Call<'a> {
             Plan::Ready(outcome) => (outcome.report, Some(outcome.body), outcome.originals),
         };
         let originals = match self.originals.filter(|_| !self.args.preview) {
-            Some((_, secrets)) => originals::rows(removed, secrets)?,
+            Some((_, secrets)) => originals::rows(removed, secrets, rules.clone())?,
             None => String::new(),
         };
         report.notes.extend(body::note_lines(&transcript, &notes));
@@ -139,6 +142,7 @@ impl<'a> Call<'a> {
                 }
             });
         }
-        Ok(Prepared { policy, notes })
+        let rules = super::super::redact::rules(&settings)?;
+        Ok(Prepared { policy, notes, rules })
     }
 }
