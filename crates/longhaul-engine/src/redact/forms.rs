@@ -266,7 +266,9 @@ pub(super) fn service_key(runs: &Runs, start: usize, end: usize) -> Option<(usiz
     // A name and a space before hexadecimal digits of no key's length: as likely a commit, cut short.
     let hex = value.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
     let checksum = !assigned && hex && !matches!(value.len(), 32 | 36 | 40 | 64);
+    let path = value.iter().filter(|byte| **byte == b'/').count() >= 2 && !value.ends_with(b"=");
     let key = (16..=256).contains(&value.len())
+        && !path
         && value::is_dense(value, 16)
         && !checksum
         && !value::is_wordy(value)
