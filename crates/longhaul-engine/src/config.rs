@@ -45,6 +45,12 @@ pub struct Compression {
     pub protect_first_n: usize,
     /// Recent messages that stay even past the tail's budget, up to its ceiling.
     pub protect_last_n: usize,
+    /// Results of these tools are never shortened: names, in which `*` stands for any characters and `?` for one.
+    pub keep_tools: Vec<String>,
+    /// So many newest messages of the user stay where they are, whatever the budget.
+    pub keep_last_users: usize,
+    /// Standing wishes for every handover, as a focus is for one.
+    pub instructions: Option<String>,
 }
 
 impl Default for Compression {
@@ -56,6 +62,9 @@ impl Default for Compression {
             target_ratio: 0.20,
             protect_first_n: 3,
             protect_last_n: 20,
+            keep_tools: Vec::new(),
+            keep_last_users: 0,
+            instructions: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A request format. A dialect is code; providers and models that speak it are rows of data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dialect {
     /// Chat Completions: `messages`, tool calls in a field of the reply, results as messages of role `tool`.

@@ -15,10 +15,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::cache;
+use crate::json::Span;
 use crate::passes::NewText;
 use crate::rewrite::Edit;
-use crate::seat;
-use crate::transcript::{Block, BlockAt, Place, Transcript, UnitKind};
+use crate::seat::{self, Takes};
+use crate::transcript::{Block, BlockAt, Place, Role, Transcript, UnitKind};
+use crate::wire::{self, ClientMark};
 
 /// What was decided about the units of a session so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +38,9 @@ pub struct Ledger {
     texts: Vec<(BlockAt, NewText)>,
     /// Blocks that were taken out of units that stay.
     removed: BTreeSet<BlockAt>,
+    /// Results for calls that had none.
+    #[serde(default)]
+    stubs: Vec<(BlockAt, String)>,
     /// What stands in place of the units that are gone.
     checkpoint: Option<Placed>,
 }
@@ -46,6 +52,9 @@ pub struct Placed {
     pub before: usize,
     /// All of it.
     pub text: String,
+    /// What the provider takes, for its seat.
+    #[serde(default)]
+    pub takes: Takes,
 }
 
 /// The decisions of one compaction, in terms of the transcript that it looked at.
@@ -57,6 +66,8 @@ pub struct Decisions {
     pub texts: BTreeMap<BlockAt, NewText>,
     /// Blocks that go from units that stay.
     pub removed: BTreeSet<BlockAt>,
+    /// Results for calls that have none.
+    pub stubs: BTreeMap<BlockAt, String>,
     /// What comes in place of what goes.
     pub checkpoint: Option<Placed>,
 }
@@ -67,13 +78,14 @@ impl Decisions {
     pub fn first(self, transcript: &Transcript<'_>) -> Ledger {
         let covers = self.reach().min(transcript.units.len());
         let prefix = prefix(transcript, covers);
-        let Self { gone, texts, removed, checkpoint } = self;
-        Ledger { epoch: 1, covers, prefix, gone, texts: texts.into_iter().collect(), removed, checkpoint }
+        let Self { gone, texts, removed, stubs, checkpoint } = self;
+        let (texts, stubs) = (texts.into_iter().collect(), stubs.into_iter().collect());
+        Ledger { epoch: 1, covers, prefix, gone, texts, removed, stubs, checkpoint }
     }
 
     /// How many units the decisions are about.
     fn reach(&self) -> usize {
-        let blocks = self.texts.keys().chain(&self.removed).map(|at| at.unit + 1);
+        let blocks = self.texts.keys().chain(self.stubs.keys()).chain(&self.removed).map(|at| at.unit + 1);
         let units = self.gone.iter().map(|unit| unit + 1);
         blocks.chain(units).max().unwrap_or(0)
     }
@@ -86,9 +98,15 @@ impl Ledger {
         self.covers == 0
     }
 
+    /// The words of the checkpoint that it puts in place of what is gone.
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<&str> {
+        self.checkpoint.as_ref().map(|placed| placed.text.as_str())
+    }
+
     /// Whether every message and block stays where it is.
     pub(crate) fn only_changes_texts(&self) -> bool {
-        self.gone.is_empty() && self.removed.is_empty() && self.checkpoint.is_none()
+        self.gone.is_empty() && self.removed.is_empty() && self.stubs.is_empty() && self.checkpoint.is_none()
     }
 
     /// Whether this transcript begins with the units that the decisions are about.
@@ -108,13 +126,44 @@ impl Ledger {
         edits.extend(
             self.removed.iter().filter(|at| stays(at)).filter_map(|at| transcript.block(*at)).map(remove),
         );
+        edits.extend(
+            self.stubs
+                .iter()
+                .filter(|(at, _)| stays(at))
+                .filter_map(|(at, text)| wire::answer(transcript, *at, text)),
+        );
         for unit in self.gone.iter().filter_map(|unit| transcript.units.get(*unit)) {
             edits.extend(unit.owns.iter().map(|id| Edit::Remove(*id)));
         }
         if let Some(placed) = &self.checkpoint {
-            edits.extend(seat::find(transcript, placed.before, &self.gone).put(transcript, &placed.text));
+            edits.extend(
+                seat::find(transcript, placed.before, &self.gone, placed.takes).put(transcript, &placed.text),
+            );
         }
+        edits.extend(self.surplus_marks(transcript).iter().map(cache::unset));
         edits
+    }
+
+    /// The client's cache marks in what stays that are more than a provider takes: a request with them would be refused.
+    #[must_use]
+    pub fn surplus_marks(&self, transcript: &Transcript<'_>) -> Vec<ClientMark> {
+        let named = memchr::memmem::find_iter(transcript.body.as_bytes(), wire::MARK);
+        // Nearly every body has few, and need not be read once more in the provider's order.
+        if self.is_empty() || named.take(cache::MOST_MARKS + 1).count() <= cache::MOST_MARKS {
+            return Vec::new();
+        }
+        let units = self.gone.iter().filter_map(|unit| transcript.units.get(*unit));
+        let elements = units.flat_map(|unit| unit.owns.iter().map(|id| transcript.span_of(*id)));
+        let blocks = self.removed.iter().filter_map(|at| transcript.block(*at)).map(|block| block.at);
+        let mut going: Vec<Span> = elements.chain(blocks).collect();
+        going.sort_unstable();
+        let goes = |mark: &ClientMark| {
+            let before = going.partition_point(|span| span.start <= mark.holder.start);
+            before > 0 && going[before - 1].contains(mark.holder)
+        };
+        let reading = wire::reading(transcript);
+        let stay = reading.marks.iter().filter(|mark| !goes(mark)).copied().collect();
+        cache::most_valuable(&reading, stay).1
     }
 
     /// The ledger after another compaction, whose decisions are about the view that this one gives; nothing if the view's units
@@ -133,15 +182,19 @@ impl Ledger {
         for at in &later.removed {
             removed.insert(placed(at)?);
         }
+        let mut stubs: BTreeMap<BlockAt, String> = self.stubs.iter().cloned().collect();
+        for (at, text) in &later.stubs {
+            stubs.insert(placed(at)?, text.clone());
+        }
         let gone = self.gone.iter().copied().chain(later.gone.iter().filter_map(|unit| of(*unit))).collect();
         let checkpoint = match &later.checkpoint {
             Some(placed) => Some(Placed {
                 before: (placed.before..origin.len()).find_map(of).unwrap_or(original.units.len()),
-                text: placed.text.clone(),
+                ..placed.clone()
             }),
             None => self.checkpoint.clone(),
         };
-        let decided = Decisions { gone, texts, removed, checkpoint };
+        let decided = Decisions { gone, texts, removed, stubs, checkpoint };
         Some(Self { epoch: self.epoch + 1, ..decided.first(original) })
     }
 
@@ -154,12 +207,14 @@ impl Ledger {
     /// For each unit of the view, which unit of the original it is; none for the checkpoint.
     fn origins(&self, view: &Transcript<'_>, original: &Transcript<'_>) -> Option<Vec<Option<usize>>> {
         let mut left = (0..original.units.len()).filter(|unit| !self.gone.contains(unit)).peekable();
+        let mut placed = self.checkpoint.as_ref();
         let mut origins = Vec::with_capacity(view.units.len());
         for unit in &view.units {
-            let ours = self.checkpoint.as_ref().is_some_and(
+            // The first of its words: whoever says them again stands behind it.
+            let ours = placed.take_if(
                 |placed| matches!(&unit.kind, UnitKind::Checkpoint(block) if block.text() == placed.text),
             );
-            let origin = if ours { None } else { Some(left.next()?) };
+            let origin = if ours.is_some() { None } else { Some(left.next()?) };
             let same = |at: usize| {
                 std::mem::discriminant(&original.units[at].kind) == std::mem::discriminant(&unit.kind)
             };
@@ -188,10 +243,12 @@ fn prefix(transcript: &Transcript<'_>, units: usize) -> String {
     let mut hasher = blake3::Hasher::new();
     let mut piece: Vec<u8> = Vec::with_capacity(2 * PIECE);
     for unit in transcript.units.iter().take(units) {
+        // What looks like a checkpoint may be a message like any other to one reader and not to the next.
+        let is_reply = || transcript.role_of(unit) == Some(Role::Assistant);
         piece.push(match &unit.kind {
             UnitKind::Prompt { .. } => 0u8,
             UnitKind::Step { .. } => 1,
-            UnitKind::Checkpoint(_) => 2,
+            UnitKind::Checkpoint(_) => u8::from(is_reply()),
             UnitKind::Opaque(_) => 3,
         });
         for block in unit.blocks() {

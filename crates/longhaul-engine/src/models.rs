@@ -74,6 +74,8 @@ pub struct ModelFacts {
     pub reasoning_back: bool,
     /// Whether two messages of one role in a row are refused (rules X7, X10).
     pub roles_alternate: bool,
+    /// Whether a user's message may stand right behind a tool's result (rule M2).
+    pub user_after_tool: bool,
 }
 
 /// How many tokens an image costs, by its size.
@@ -140,6 +142,7 @@ impl Default for ModelFacts {
             system_midway: true,
             reasoning_back: false,
             roles_alternate: false,
+            user_after_tool: true,
         }
     }
 }
@@ -173,6 +176,17 @@ impl Model {
             alternates: confirmed("roles_alternate", facts.roles_alternate),
             ..Target::on(host)
         }
+    }
+
+    /// The model as this host serves it: some keep no prompts of older models, whatever their vendor does.
+    #[must_use]
+    pub fn served_by(mut self, host: &str) -> Self {
+        let row = TABLE.host.iter().find(|row| row.name == host);
+        if row.is_some_and(|row| self.row.as_ref().is_some_and(|pattern| row.uncached.contains(pattern))) {
+            self.facts.caching = Caching::None;
+            self.assumed.remove("caching");
+        }
+        self
     }
 
     /// Whether nobody confirmed this fact (a field name of [`ModelFacts`]).
@@ -227,14 +241,16 @@ pub fn find(name: &str) -> Model {
         learned.facts.insert("host".to_owned(), Value::from(host.name.clone()));
         learned.assumed.remove("host");
     }
-    Model {
+    let model = Model {
         name: name.to_owned(),
         row: winner.map(|row| row.pattern.clone()),
         facts: read(learned.facts).unwrap_or_default(),
         assumed: learned.assumed,
         source: winner.map(|row| row.source.clone()),
         checked: winner.map(|row| row.checked.clone()),
-    }
+    };
+    let host = model.facts.host.clone();
+    model.served_by(&host)
 }
 
 /// Which of the user's patterns describe a model, by the rule that picks a row; the most specific comes first. The
@@ -311,6 +327,9 @@ struct Row {
 struct Host {
     name: String,
     spellings: Vec<String>,
+    /// The rows whose models it serves without a prompt cache.
+    #[serde(default)]
+    uncached: Vec<String>,
 }
 
 table! {
@@ -338,6 +357,13 @@ fn runs(name: &str) -> Vec<String> {
         last = kind;
     }
     runs
+}
+
+/// Whether a name is that of another version than a pattern, which occurs in it, is for.
+pub(crate) fn names_another_version(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (runs(pattern), runs(name));
+    let rest = occurrence(&pattern, &name).map(|at| &name[at + pattern.len()..]);
+    rest.is_some_and(|rest| is_another_version(&pattern, rest))
 }
 
 /// Whether a name goes on, after a pattern that ends in a version, with a further part of the version: `gpt 5` says
@@ -416,6 +442,12 @@ mod tests {
             ("z-ai/glm-4.6:exacto", "glm-4-6"),
             ("groq/llama-3.3-70b-versatile", "llama-3-3"),
             ("mistral/codestral-2508", "codestral"),
+            ("open-mixtral-8x22b-2404", "mixtral-8x22b"),
+            ("mistralai/devstral-2512", "devstral-2512"),
+            ("deepseek-v3.2-exp", "deepseek-v3-2"),
+            ("kimi-k2.7-code", "kimi-k-2-7"),
+            ("x-ai/grok-4.7", "grok-4-7"),
+            ("zai/glm-5.3", "glm-5-3"),
         ]);
     }
 
@@ -475,6 +507,28 @@ mod tests {
         assert!(facts("deepseek-reasoner").reasoning_back && !facts("deepseek-chat").reasoning_back);
         assert_eq!(facts("gpt-5").input_window(), Tokens(272_000));
         assert_eq!(facts("gpt-4o").input_window(), Tokens(128_000));
+    }
+
+    #[test]
+    fn a_host_may_cache_less_than_the_vendor() {
+        let caching = |name: &str| find(name).facts.caching;
+        for old in [
+            "anthropic.claude-v2:1",
+            "anthropic.claude-3-haiku-20240307-v1:0",
+            "us.anthropic.claude-3-opus-20240229-v1:0",
+            "bedrock/anthropic.claude-3-5-sonnet-20241022-v2:0",
+        ] {
+            assert_eq!(caching(old), Caching::None, "{old}");
+        }
+        for cached in [
+            "claude-3-haiku-20240307",
+            "anthropic.claude-3-5-haiku-20241022-v1:0",
+            "us.anthropic.claude-3-7-sonnet-20250219-v1:0",
+            "us.anthropic.claude-opus-4-1-20250805-v1:0",
+        ] {
+            assert_eq!(caching(cached), Caching::Marks, "{cached}");
+        }
+        assert_eq!(find("claude-3-haiku").served_by("bedrock").facts.caching, Caching::None);
     }
 
     #[test]

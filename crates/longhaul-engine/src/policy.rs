@@ -52,6 +52,10 @@ pub struct Policy {
     pub protect_last: usize,
     /// Recent messages kept whatever their size.
     pub protect_least: usize,
+    /// What stays beyond that because the user wants it so.
+    pub keep: Keeps,
+    /// Standing wishes for every handover.
+    pub instructions: Option<String>,
     /// The size of a checkpoint.
     pub checkpoint: CheckpointBudget,
     /// Above this, everything outside the protected zone is digested to its minimum.
@@ -67,6 +71,55 @@ pub struct Policy {
     /// What the model's tokens cost; nothing where that is not known.
     pub prices: Option<Prices>,
     reasons: Vec<Derived>,
+}
+
+/// What stays because the user wants it so.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keeps {
+    tools: Vec<String>,
+    /// So many newest messages of the user stay where they are.
+    pub last_users: usize,
+}
+
+impl Keeps {
+    /// Whether results of a tool are never shortened.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> bool {
+        self.tools.iter().any(|pattern| is_like(name.as_bytes(), pattern.as_bytes()))
+    }
+
+    /// Whether there is any such tool.
+    #[must_use]
+    pub fn any_tool(&self) -> bool {
+        !self.tools.is_empty()
+    }
+}
+
+/// Whether a name is like a pattern: `*` is any characters, `?` one, and all else itself. Each star is tried once more with one
+/// character more, so that the time is that of both lengths multiplied at most.
+fn is_like(name: &[u8], pattern: &[u8]) -> bool {
+    let (mut at, mut of, mut star) = (0, 0, None);
+    while at < name.len() {
+        match pattern.get(of) {
+            Some(b'*') => {
+                star = Some((of, at));
+                of += 1;
+            }
+            Some(own) if *own == b'?' || *own == name[at] => {
+                at += 1;
+                of += 1;
+            }
+            _ => match star {
+                Some((place, from)) => {
+                    star = Some((place, from + 1));
+                    at = from + 1;
+                    of = place + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[of..].iter().all(|rest| *rest == b'*')
 }
 
 /// The size of a checkpoint, in tokens: a share of what it replaces, between two bounds.
@@ -162,6 +215,8 @@ impl Policy {
             protect_first: compression.protect_first_n,
             protect_last: compression.protect_last_n,
             protect_least: 3,
+            keep: Keeps { tools: compression.keep_tools.clone(), last_users: compression.keep_last_users },
+            instructions: compression.instructions.clone().filter(|wishes| !wishes.trim().is_empty()),
             checkpoint: budgets.checkpoint,
             digest_all: ladder.digest_all,
             drop_oldest: ladder.drop_oldest,
@@ -288,7 +343,7 @@ impl Ladder {
         let digest_all =
             "90 % of the window less the reply's room; above it everything unprotected is digested";
         let digest_all = why.tokens("digest_all", (window - room).share(0.90), window_only, digest_all);
-        let drop_oldest = "95 % of the window less the reply's room; above it the oldest units are dropped";
+        let drop_oldest = "95 % of the window less the reply's room; above it the oldest steps are removed";
         let drop_oldest = why.tokens("drop_oldest", (window - room).share(0.95), window_only, drop_oldest);
         Self { digest_all, drop_oldest }
     }

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::rewrite::Edit;
 use crate::transcript::{ArrayId, Block, ElementId, Form, Transcript, Unit, UnitKind};
 use crate::wire::{self, Role};
@@ -32,6 +34,16 @@ pub enum Seat {
     None,
 }
 
+/// What the provider takes beyond what all of them do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Takes {
+    /// A user's message right behind a tool's result.
+    #[default]
+    UserAfterTool,
+    /// Only a reply or another result there.
+    ReplyAfterTool,
+}
+
 /// At which end of a message's content a block is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -43,7 +55,7 @@ pub enum End {
 
 /// The seat before a unit, when these units are gone.
 #[must_use]
-pub fn find(transcript: &Transcript<'_>, before: usize, gone: &BTreeSet<usize>) -> Seat {
+pub fn find(transcript: &Transcript<'_>, before: usize, gone: &BTreeSet<usize>, takes: Takes) -> Seat {
     let Some(array) = transcript.messages else { return Seat::None };
     let goes = gone_messages(transcript, gone);
     let count = transcript.message_count();
@@ -71,18 +83,39 @@ pub fn find(transcript: &Transcript<'_>, before: usize, gone: &BTreeSet<usize>) 
     let as_message = |own: Role| {
         own == Role::User || (previous.is_some_and(|p| role(Some(p)) != Some(Role::System)) && next.is_some())
     };
+    let is_refused =
+        |own: Role| own == Role::User && role(previous) == Some(Role::Tool) && takes == Takes::ReplyAfterTool;
     let legal = |own: &Role| {
-        !collides(previous, *own) && !collides(next, *own) && !instructs(*own) && as_message(*own)
+        !collides(previous, *own)
+            && !collides(next, *own)
+            && !instructs(*own)
+            && !is_refused(*own)
+            && as_message(*own)
     };
     if let Some(role) = [wanted, flipped].into_iter().find(legal) {
         return Seat::Message { role, before: at };
     }
     let user = |id: Option<ElementId>| id.filter(|_| role(id) == Some(Role::User));
-    match (user(previous), user(next)) {
+    let said =
+        |message: &ElementId| !goes[message.index as usize] && role(Some(*message)) == Some(Role::User);
+    let earlier = (0..before).rev().map(element).find(said).filter(|_| is_refused(Role::User));
+    match (user(previous).or(earlier), user(next)) {
         (Some(of), _) => Seat::Block { of, end: End::Back },
         (None, Some(of)) => Seat::Block { of, end: End::Front },
         (None, None) => Seat::Message { role: Role::User, before: at },
     }
+}
+
+/// Whether a unit is one text in a seat that [`find`] gives: a message of its own, or the first or last block of a user's.
+#[must_use]
+pub fn is_ours(transcript: &Transcript<'_>, unit: &Unit<'_>) -> bool {
+    let [element] = unit.owns[..] else { return false };
+    if Some(element.array) == transcript.messages {
+        return true;
+    }
+    let last = transcript.arrays.elements(element.array).len() as u32 - 1;
+    let is_at_an_end = element.index == last || element.index == behind_results(transcript, element.array);
+    transcript.role_of(unit) == Some(Role::User) && is_at_an_end
 }
 
 /// Which messages go entirely when these units go.

@@ -120,6 +120,12 @@ impl<'a> Node<'a> {
         (others && *times >= 5 && times * 5 >= self.seen * 4).then_some(value)
     }
 
+    /// Counts a value that stands here.
+    pub(crate) fn count(&mut self, value: &'a str) {
+        self.seen += 1;
+        self.scalar(value, 1);
+    }
+
     fn scalar(&mut self, text: &'a str, times: usize) {
         if let Some(value) = self.values.iter_mut().find(|(value, _)| *value == text) {
             value.1 += times;

@@ -17,7 +17,7 @@ mod estimate;
 pub mod images;
 mod vocabulary;
 
-pub use amount::{Tokens, grouped};
+pub use amount::{Tokens, grouped, percent};
 pub use counter::{Counter, Factor};
 pub use estimate::{Class, WEIGHTS, classes, estimate};
 pub use vocabulary::Vocabulary;

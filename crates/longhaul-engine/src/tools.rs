@@ -241,7 +241,7 @@ fn as_text(value: &Value) -> Option<String> {
             }
         }
         Value::Object(map) => {
-            let names = ["path", "file_path", "command", "content", "text", "query"];
+            let names = ["path", "file_path", "command", "url", "uri", "href", "content", "text", "query"];
             named(map, &names).next().and_then(as_text)
         }
         Value::Null => None,

@@ -30,6 +30,8 @@ pub struct Transcript<'b> {
     pub dialect_sure: bool,
     /// The model that the body names.
     pub model: Option<Cow<'b, str>>,
+    /// The most tokens that the request lets the reply have, where it says so.
+    pub longest_reply: Option<u64>,
     /// Tool definitions and the system prompt, in the body's order.
     pub preamble: Vec<Block<'b>>,
     /// What was said and done, oldest first.
@@ -83,7 +85,7 @@ pub enum UnitKind<'b> {
         /// The calls, in order.
         exchanges: Vec<Exchange<'b>>,
     },
-    /// What an earlier compaction left in place of older units.
+    /// What an earlier compaction left in place of older units, or what somebody wrote in its form.
     Checkpoint(Block<'b>),
     /// Not understood: never edited, but may be removed whole.
     Opaque(Block<'b>),
@@ -477,6 +479,12 @@ impl<'b> Transcript<'b> {
     #[must_use]
     pub fn role(&self, message: usize) -> Option<Role> {
         self.roles.get(message).copied().flatten()
+    }
+
+    /// Under whose name a unit begins.
+    pub(crate) fn role_of(&self, unit: &Unit<'_>) -> Option<Role> {
+        let message = unit.owns.first().and_then(|id| self.message_of(*id));
+        message.and_then(|message| self.role(message))
     }
 
     /// Which message an element is, or is part of.

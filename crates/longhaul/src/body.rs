@@ -2,23 +2,59 @@
 
 use std::path::Path;
 
-use longhaul_engine::Transcript;
 use longhaul_engine::models::{self, Model};
 use longhaul_engine::wire::{self, Note, NoteKind};
+use longhaul_engine::{Dialect, Transcript};
+use longhaul_server::agents;
 
-use crate::cli::Told;
+use crate::cli::{Answer, Told};
 use crate::failure::Failure;
 use crate::input;
+use crate::session::{self, Read};
 
 /// The text of a body, and how messages name it.
 pub(crate) struct Body {
     pub(crate) shown: String,
     pub(crate) text: String,
+    /// The session whose next request it is, where it was made of one.
+    pub(crate) session: Option<Box<Read>>,
 }
 
 impl Body {
-    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        Ok(Self { shown: input::shown(path), text: input::read_text(path)? })
+    /// The body of a file, or what the session would send next that a file or a name stands for.
+    pub(crate) fn read(path: &Path, told: &Told) -> Result<Self, Failure> {
+        if let Some(read) = session::read(path, told, told.extent())? {
+            return Ok(Self::of_session(read));
+        }
+        let (shown, text) = (input::shown(path), input::read_text(path)?);
+        session::refuse_piped(&shown, text.as_bytes())?;
+        Ok(Self::of_text(shown, text))
+    }
+
+    pub(crate) fn of_text(shown: String, text: String) -> Self {
+        Self { shown, text, session: None }
+    }
+
+    pub(crate) fn of_session(read: Read) -> Self {
+        let text = agents::body(&read.session);
+        Self { shown: read.shown.clone(), text, session: Some(Box::new(read)) }
+    }
+
+    /// What a reader of an answer should know of the session that it is about.
+    pub(crate) fn session_notes(&self) -> Vec<String> {
+        self.session.as_ref().map(|read| read.notes()).unwrap_or_default()
+    }
+
+    /// Says to people which session it is, and what of it is not here.
+    pub(crate) fn say_session(&self, answer: &Answer) {
+        if let Some(read) = self.session.as_ref().filter(|_| !answer.json) {
+            read.say_notes();
+        }
+    }
+
+    /// The dialect, where it is known: what a session becomes is what its agent speaks.
+    fn dialect(&self, told: &Told) -> Option<Dialect> {
+        self.session.as_ref().map(|read| read.session.dialect).or(told.dialect)
     }
 
     /// What it says. JSON that holds no transcript is a wrong call.
@@ -27,7 +63,7 @@ impl Body {
         if self.text.trim_start_matches('\u{feff}').trim().is_empty() {
             return Err(Failure::Wrong(format!("{shown} is empty; give a request body")));
         }
-        let (transcript, notes) = wire::parse(told.dialect, &self.text)
+        let (transcript, notes) = wire::parse_for(self.dialect(told), told.model.as_deref(), &self.text)
             .map_err(|error| Failure::Wrong(format!("{shown} is {error}")))?;
         if notes.iter().any(|note| note.kind == NoteKind::NoMessages) {
             return Err(Failure::Wrong(format!(

@@ -1,6 +1,6 @@
 //! What can be typed. Definitions only: what a command does is in `commands/`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
@@ -12,11 +12,12 @@ use longhaul_engine::Dialect;
 use longhaul_engine::cache::Provider;
 use longhaul_engine::digest::Kind;
 use longhaul_engine::policy::{CacheStrategy, CacheTtl, EngineName};
+use longhaul_server::agents::{Agent, Extent};
 use serde_json::Value;
 
-use crate::config::Flag;
+use crate::config::{self, Flag};
 use crate::failure::Failure;
-use crate::output;
+use crate::{numbers, output};
 
 /// Keeps LLM agents working past their context window.
 #[derive(Debug, Parser)]
@@ -24,10 +25,14 @@ use crate::output;
     name = "longhaul",
     version,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done; 1 the answer is no; 2 the call or its input is wrong; 3 the world failed.\n\
-                  Every command has an example: longhaul COMMAND --help"
+    after_help = "Exit codes: 0 done; 1 the answer is no; 2 the call or its input is wrong; 3 an I/O error.\n\
+                  With --json a failure is JSON, too: {\"error\": {\"message\", \"exit\"}} on standard output.\n\
+                  Every command has an example: longhaul COMMAND --help. The manual: longhaul man | man -l -"
 )]
 pub(crate) struct Cli {
+    /// Whether words for people are coloured; auto: on a terminal, unless `NO_COLOR` is set
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto, global = true, display_order = 999)]
+    pub(crate) color: Color,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -35,8 +40,10 @@ pub(crate) struct Cli {
 const COMPRESS_HELP: &str = "\
 Example:
   longhaul compress session.json -o smaller.json --originals removed.jsonl
-  longhaul compress session.json --to-tokens 20000 --focus 'database schema' > smaller.json
+  longhaul compress session.json --to-tokens 20k --focus 'database schema' > smaller.json
   longhaul compress session.json --preview --diff
+  longhaul compress session.json --to-tokens 20k --show checkpoint
+  longhaul compress session.json --in-place
   longhaul compress *.json --out-dir smaller --json > reports.jsonl
   longhaul compress - < sessions.jsonl > smaller.jsonl
 
@@ -47,6 +54,8 @@ report a line.
 An input whose first line is a whole body and that goes on behind it holds a body a line; --jsonl says so where the first \
 line may be broken. A line that is no body is said with its number and passes as it is, the others still come out, and the \
 exit code is 2.
+
+A result that is still over the window, or over --to-tokens, is written all the same; it is said, and the exit code is 1.
 
 What is removed is lost unless --originals keeps it; longhaul recall reads it back.";
 
@@ -60,11 +69,24 @@ The body is the session's last one; its requests are the beginnings of it that e
 model of the provider's cache, with pauses between them: drawn (people answer after a minute and a half, 27 in 100 after more \
 than five), the same each time (--pause), or the real ones (--pauses).
 
-The policies: nothing; marks alone; the compressor at fixed shares of the window; the sacred zone; and the scheduler, which \
-compacts below the configured threshold when that costs less in the end. What a model forgets through a compaction has no \
-price here.
+The policies: nothing; marks, which are cache breakpoints alone; the compressor at fixed shares of the window; the sacred \
+zone; and the scheduler, which compacts below the configured threshold when that costs less in the end. What is saved is \
+measured against breakpoints alone. What a model forgets through a compaction has no price here.
 
 -o FILE.html writes a page with the drawing beside the table; any other -o writes what would be printed.";
+
+const SESSIONS_HELP: &str = "\
+Example:
+  longhaul sessions
+  longhaul sessions --agent claude --since 7d
+  longhaul cost claude:latest
+  longhaul compress codex:0199a213 --preview --diff
+
+A session is named by its agent and its id, or the beginning of it: claude:1f0c; claude:latest is the newest. Every command that \
+reads a BODY takes such a name, or the session's file. Nothing is ever written where agents keep their sessions.
+
+Tokens are the provider's count of the last request where the session has one, else ours (~). The cost is what was recorded: \
+the agent's own figure, or the usage of every request at today's prices.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -82,15 +104,24 @@ pub(crate) enum Command {
     /// Make request bodies smaller: valid, truthful, without any model
     #[command(after_help = COMPRESS_HELP)]
     Compress(CompressArgs),
-    /// Put cache marks into a request body, or say what broke the cache between two
+    /// Put cache breakpoints into a request body, or say what broke the cache between two
     #[command(
         after_help = "Example:\n  longhaul cache session.json --ttl 1h -o marked.json\n  longhaul cache now.json --compare before.json\n\n\
         With --compare no body is written; exit code 1 if the cache is broken."
     )]
     Cache(CacheArgs),
     /// Replay a session request by request and say what each policy would have cost
-    #[command(after_help = COST_HELP)]
+    #[command(after_help = COST_HELP, mut_arg("engine", |engine| engine.hide(true)))]
     Cost(CostArgs),
+    /// List the sessions of the coding agents on this machine
+    #[command(after_help = SESSIONS_HELP)]
+    Sessions(SessionsArgs),
+    /// Write the request body that an agent's session would send next
+    #[command(
+        after_help = "Example:\n  longhaul export claude:latest -o next.json\n  longhaul export rollout.jsonl --whole\n\n\
+        What the session's file does not hold, mostly the system prompt and the tools, is said on standard error."
+    )]
+    Export(ExportArgs),
     /// Sum a log of compactions
     #[command(after_help = "Example:\n  longhaul stats compactions.jsonl")]
     Stats(StatsArgs),
@@ -110,6 +141,22 @@ pub(crate) enum Command {
         after_help = "Example:\n  kubectl get secret -o yaml | longhaul redact -\n  longhaul redact --json --kind code main.py"
     )]
     Redact(RedactArgs),
+    /// List the engines that compact
+    #[command(
+        after_help = "Example:\n  longhaul engines\n  longhaul compress session.json --engine sacred-zone --preview"
+    )]
+    Engines(EnginesArgs),
+    /// Write a commented configuration: every key with its default
+    #[command(after_help = "Example:\n  longhaul init\n  longhaul init --user\n\n\
+        A file that is there is left as it is. Which configuration is read, first one wins: --config FILE; the file that \
+        LONGHAUL_CONFIG names; longhaul.yaml in this folder, or in a folder above; longhaul/longhaul.yaml in XDG_CONFIG_HOME or \
+        ~/.config. Single keys: LONGHAUL_COMPRESSION__THRESHOLD=0.6. longhaul config says what is in force.")]
+    Init(InitArgs),
+    /// Print the manual, for man
+    #[command(
+        after_help = "Example:\n  longhaul man | man -l -\n  longhaul man compress | man -l -\n  longhaul man --out-dir ~/.local/share/man/man1"
+    )]
+    Man(ManArgs),
     /// Print a script that completes commands and options in a shell
     #[command(
         after_help = "Example:\n  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul"
@@ -119,7 +166,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// The request body: a file, or - for standard input
+    /// The request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
     #[arg(value_name = "BODY", required_unless_present = "list_rules")]
     pub(crate) body: Option<PathBuf>,
     #[command(flatten)]
@@ -136,7 +183,7 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct TokensArgs {
-    /// The request body: a file, or - for standard input
+    /// The request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
     #[arg(value_name = "BODY")]
     pub(crate) body: PathBuf,
     #[command(flatten)]
@@ -148,20 +195,23 @@ pub(crate) struct TokensArgs {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
 pub(crate) struct CompressArgs {
-    /// Request bodies: files, or - for standard input; one that holds a body a line is worked on line by line
+    /// Request bodies: files, - for standard input, or agents' sessions (files, or claude:latest); one that holds a body a line is worked on line by line
     #[arg(value_name = "BODY", required = true)]
     pub(crate) bodies: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) told: Told,
     #[command(flatten)]
     pub(crate) config: ConfigFile,
-    /// The largest result wanted, in tokens; the report says if the floor is higher
-    #[arg(long, value_name = "N")]
+    /// The largest result wanted, in tokens (20000, 20k); exit code 1 if it cannot be made
+    #[arg(long, value_name = "N", value_parser = numbers::tokens)]
     pub(crate) to_tokens: Option<u64>,
+    /// Keep everything from this message on (0 is the first in the body), and compact what is before it
+    #[arg(long, value_name = "MESSAGE")]
+    pub(crate) keep_from: Option<usize>,
     /// A topic that is to be kept before all else
     #[arg(long, value_name = "TOPIC", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) focus: Option<String>,
-    /// Who writes the summary: none, our own code; auto is for a model, of which none is called yet
+    /// Who writes the checkpoint; by default our own code
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) summarizer: Option<Summarizer>,
     /// Compact even below the threshold
@@ -170,9 +220,15 @@ pub(crate) struct CompressArgs {
     /// Say what would be done, and write no body
     #[arg(long)]
     pub(crate) preview: bool,
-    /// Show by message what went and why: on standard error, with --preview on standard output
+    /// Show step by step what was folded, digested or removed, and why: on standard error, with --preview on standard output
     #[arg(long)]
     pub(crate) diff: bool,
+    /// Print a part of the result instead of the body, on standard output or in -o
+    #[arg(long, value_enum, value_name = "PART", conflicts_with_all = ["json", "out_dir", "in_place", "jsonl"])]
+    pub(crate) show: Option<Shown>,
+    /// Write each result over its body, which is kept as FILE.bak (FILE.bak.1, … if there is one)
+    #[arg(long, conflicts_with_all = ["output", "out_dir", "preview"])]
+    pub(crate) in_place: bool,
     /// Where several bodies go, each under its name; the directory is made if it is not there
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) out_dir: Option<PathBuf>,
@@ -194,13 +250,17 @@ pub(crate) struct CompressArgs {
     /// Say nothing on standard error but failures
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// Whether the report is coloured; auto: on a terminal, unless `NO_COLOR` is set
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
-    pub(crate) color: Color,
     #[command(flatten)]
     pub(crate) answer: Answer,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
+}
+
+impl CompressArgs {
+    /// Whether no body is written.
+    pub(crate) fn is_preview(&self) -> bool {
+        self.preview || self.show.is_some()
+    }
 }
 
 /// Who writes the summary of what is folded.
@@ -212,10 +272,16 @@ pub(crate) enum Summarizer {
     Auto,
 }
 
+/// What of a result is printed alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shown {
+    /// The handover that stands in the place of what was folded
+    Checkpoint,
+}
+
 /// Whether output for people is coloured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal
     Auto,
     Always,
     Never,
@@ -234,7 +300,7 @@ impl From<Color> for ColorChoice {
 /// Who caches, and for how long.
 #[derive(Debug, Args)]
 pub(crate) struct Cached {
-    /// How long a marked prefix is to live: 5m, 1h or auto
+    /// How long the cache is asked to keep a prefix [default: 5m]
     #[arg(long, value_name = "TTL", value_parser = one_of(CacheTtl::ALL, CacheTtl::name))]
     pub(crate) ttl: Option<CacheTtl>,
     /// Who takes the request: anthropic, openrouter, litellm, …; without it the model's name tells
@@ -271,14 +337,14 @@ impl Strategies {
 
 #[derive(Debug, Args)]
 pub(crate) struct CacheArgs {
-    /// The request body: a file, or - for standard input
+    /// The request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
     #[arg(value_name = "BODY")]
     pub(crate) body: PathBuf,
     #[command(flatten)]
     pub(crate) told: Told,
     #[command(flatten)]
     pub(crate) cached: Cached,
-    /// Where the marks go
+    /// Where the breakpoints go [default: `system_and_3`]
     #[arg(long, value_name = "NAME", value_parser = one_of(CacheStrategy::ALL, CacheStrategy::name))]
     pub(crate) strategy: Option<CacheStrategy>,
     /// The body of the request before: say where this one parts from it, instead
@@ -292,7 +358,7 @@ pub(crate) struct CacheArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CostArgs {
-    /// The session's last request body: a file, or - for standard input
+    /// The session's last request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
     #[arg(value_name = "BODY")]
     pub(crate) body: PathBuf,
     #[command(flatten)]
@@ -300,7 +366,7 @@ pub(crate) struct CostArgs {
     /// Replay only the first N requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) requests: Option<u32>,
-    /// Draw other pauses
+    /// The pauses are drawn; another number draws others
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Seconds between any two requests, instead of drawn ones
@@ -311,7 +377,7 @@ pub(crate) struct CostArgs {
     pub(crate) pauses: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) cached: Cached,
-    /// Where the marks go: `system_and_3`, prefix, or all to see both
+    /// Where the breakpoints go; all shows both side by side [default: `system_and_3`]
     #[arg(long, value_name = "NAME", value_parser = one_of(Strategies::ALL, Strategies::name))]
     pub(crate) strategy: Option<Strategies>,
     #[command(flatten)]
@@ -320,6 +386,35 @@ pub(crate) struct CostArgs {
     pub(crate) answer: Answer,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SessionsArgs {
+    /// Only those of this agent
+    #[arg(long, value_name = "NAME", value_parser = one_of(Agent::ALL, Agent::name))]
+    pub(crate) agent: Option<Agent>,
+    /// Only those written to since: 7d, 12h, or a date (2026-05-01)
+    #[arg(long, value_name = "WHEN", value_parser = numbers::since)]
+    pub(crate) since: Option<numbers::Since>,
+    /// At most so many, the newest; 0 is all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The session: a file, or a name like claude:latest or codex:ID
+    #[arg(value_name = "SESSION")]
+    pub(crate) session: PathBuf,
+    #[command(flatten)]
+    pub(crate) told: Told,
+    /// Write to a file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -352,6 +447,16 @@ pub(crate) struct Told {
     /// The model, instead of the one that the body names
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
+    /// Of an agent's session: every turn, as if the agent had never compacted it
+    #[arg(long)]
+    pub(crate) whole: bool,
+}
+
+impl Told {
+    /// How much of a session is wanted.
+    pub(crate) fn extent(&self) -> Extent {
+        if self.whole { Extent::Whole } else { Extent::Next }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -371,8 +476,8 @@ pub(crate) struct DigestArgs {
     /// What the task is about: lines with these words are kept first
     #[arg(long, value_name = "TOPIC")]
     pub(crate) focus: Option<String>,
-    /// The most tokens it may take; by default 220 or a twentieth of the output, whichever is more
-    #[arg(long, value_name = "N")]
+    /// The most tokens it may take (150, 1k) [default: 220, or a twentieth of the output if that is more]
+    #[arg(long, value_name = "N", value_parser = numbers::tokens)]
     pub(crate) tokens: Option<u64>,
     /// One line: the tool, its target, its outcome and its size
     #[arg(long, conflicts_with = "tokens")]
@@ -404,9 +509,12 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RedactArgs {
-    /// The text; `-` is standard input
+    /// The text; `-` is standard input. Of an agent's session (its file, or claude:latest) it is the next request's body
     #[arg(value_name = "TEXT", required_unless_present = "list_rules")]
     pub(crate) text: Option<PathBuf>,
+    /// Of an agent's session: every turn, as if the agent had never compacted it
+    #[arg(long)]
+    pub(crate) whole: bool,
     /// What the text is; without it, source code goes by the file's ending
     #[arg(long, value_enum)]
     pub(crate) kind: Option<TextKind>,
@@ -431,6 +539,34 @@ pub(crate) enum TextKind {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct EnginesArgs {
+    #[command(flatten)]
+    pub(crate) config: ConfigFile,
+    #[command(flatten)]
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// Where to write it
+    #[arg(value_name = "FILE", default_value = config::FILE)]
+    pub(crate) file: PathBuf,
+    /// In your own configuration folder instead, for all projects
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) user: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The page of this command; without it, the page of the whole
+    #[arg(value_name = "COMMAND")]
+    pub(crate) command: Option<String>,
+    /// Write every page to a directory instead
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(crate) out_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell
     pub(crate) shell: Shell,
@@ -439,7 +575,7 @@ pub(crate) struct CompletionsArgs {
 /// Which configuration to read.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigFile {
-    /// The configuration to read instead of longhaul.yaml
+    /// The configuration to read; longhaul init --help says which is read without it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -455,26 +591,33 @@ pub(crate) struct Answer {
     pub(crate) output: Option<PathBuf>,
 }
 
+impl Answer {
+    /// Where the answer goes; nothing is standard output, also where it is spelled `-`.
+    pub(crate) fn to(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| *path != Path::new("-"))
+    }
+}
+
 /// Values of the configuration that are typed often enough to be options.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Policy")]
+#[command(next_help_heading = "Policy (defaults, where the configuration says nothing else)")]
 pub(crate) struct PolicyFlags {
-    /// The model's window, in tokens
-    #[arg(long, value_name = "N")]
+    /// The model's window, in tokens (200000, 200k, 1M) [default: the model's]
+    #[arg(long, value_name = "N", value_parser = numbers::tokens)]
     pub(crate) context_length: Option<u64>,
-    /// The share of the window at which compaction is due
-    #[arg(long, value_name = "F", allow_negative_numbers = true)]
+    /// The share of the window at which compaction is due (0.5, 50%) [default: 0.5]
+    #[arg(long, value_name = "F", allow_negative_numbers = true, value_parser = numbers::share)]
     pub(crate) threshold: Option<f64>,
-    /// The protected tail, as a share of the threshold
-    #[arg(long, value_name = "F", allow_negative_numbers = true)]
+    /// The protected tail, as a share of the threshold (0.2, 20%) [default: 0.2]
+    #[arg(long, value_name = "F", allow_negative_numbers = true, value_parser = numbers::share)]
     pub(crate) target_ratio: Option<f64>,
-    /// Messages kept at the head, beyond the system prompt
+    /// Messages kept at the head, beyond the system prompt [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) protect_first: Option<usize>,
-    /// Recent messages kept, up to the tail's ceiling
+    /// Recent messages kept, up to the tail's ceiling [default: 20]
     #[arg(long, value_name = "N")]
     pub(crate) protect_last: Option<usize>,
-    /// The engine that compacts
+    /// The engine that compacts; longhaul engines says what each does [default: compressor]
     #[arg(long, value_name = "NAME", value_parser = one_of(EngineName::ALL, EngineName::name))]
     pub(crate) engine: Option<EngineName>,
 }

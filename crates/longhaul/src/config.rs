@@ -17,20 +17,18 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::input;
 use crate::output;
+pub(crate) use find::{FILE, File, Found, users};
 pub(crate) use keys::Keys;
 use keys::Path;
 use shell::Shell;
 
+mod find;
 mod keys;
 mod shell;
 #[cfg(test)]
 mod tests;
 mod yaml;
-
-/// The file that is read when none is named, if it is there.
-const FILE: &str = "longhaul.yaml";
 
 const PREFIX: &str = "LONGHAUL_";
 
@@ -40,6 +38,8 @@ pub(crate) type Environment = Vec<(String, String)>;
 /// The configuration in force and where each value came from.
 #[derive(Debug)]
 pub(crate) struct Settings {
+    /// The file that was read, and who said so.
+    pub(crate) file: Option<(String, Found)>,
     /// What the engine goes by, all layers together.
     pub(crate) engine: policy::Config,
     /// What it never reads.
@@ -94,22 +94,6 @@ pub(crate) struct Flag {
     pub(crate) value: Value,
 }
 
-/// A configuration file.
-pub(crate) struct File {
-    /// How messages name it.
-    pub(crate) name: String,
-    pub(crate) text: String,
-}
-
-impl File {
-    /// The one that `--config` named, else the one that is read when none is, if it is there.
-    pub(crate) fn read(named: Option<&FilePath>) -> Result<Option<Self>, Failure> {
-        let there = FilePath::new(FILE);
-        let file = named.or_else(|| there.exists().then_some(there));
-        file.map(|file| Ok(Self { name: input::shown(file), text: input::read_text(file)? })).transpose()
-    }
-}
-
 impl Settings {
     /// Reads all layers and checks every value. `file` is the one that `--config` named.
     pub(crate) fn load(
@@ -117,7 +101,7 @@ impl Settings {
         environment: &[(String, String)],
         flags: Vec<Flag>,
     ) -> Result<Settings, Failure> {
-        Settings::from_layers(File::read(file)?.as_ref(), environment, flags)
+        Settings::from_layers(File::read(file, environment)?.as_ref(), environment, flags)
     }
 
     /// The same from a file that was read before.
@@ -128,12 +112,13 @@ impl Settings {
     ) -> Result<Settings, Failure> {
         let keys = Keys::new();
         let mut layers = Layers::new(&keys);
-        if let Some(File { name, text }) = file {
+        if let Some(File { name, text, .. }) = file {
             layers.add(yaml::leaves(name, text, &keys)?)?;
         }
         layers.add(from_environment(environment, &keys)?)?;
         layers.add_flags(flags)?;
-        layers.settle()
+        let file = file.map(|file| (file.name.clone(), file.found));
+        Ok(Settings { file, ..layers.settle()? })
     }
 
     /// Where the keys that a sentence names were typed, if anywhere.
@@ -277,7 +262,8 @@ impl<'k> Layers<'k> {
         }
         let (engine, shell) =
             read(tree, self.keys).map_err(|error| Failure::Wrong(format!("configuration: {error}")))?;
-        let mut settings = Settings { engine, shell, values, notes: self.notes, warnings: Vec::new() };
+        let mut settings =
+            Settings { file: None, engine, shell, values, notes: self.notes, warnings: Vec::new() };
         settings.check()?;
         Ok(settings)
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::de::IgnoredAny;
 
 use crate::failure::Failure;
+use crate::session;
 
 /// The whole of it, as text. A byte-order mark stays, because the output must be able to equal the input.
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
@@ -25,11 +26,16 @@ pub(crate) fn text(shown: &str, bytes: Vec<u8>) -> Result<String, Failure> {
     })
 }
 
-/// The whole of it, whatever it is: bytes that are no text become replacement characters, as they do in a tool's output.
-pub(crate) fn read_any(path: &Path) -> Result<String, Failure> {
-    let bytes = read_bytes(path)?;
-    Ok(String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+/// The whole of it, whatever it is: bytes that are no text become replacement characters, as they do in a tool's output. With how
+/// many bytes there were, if that happened.
+pub(crate) fn read_any(path: &Path) -> Result<(String, Option<usize>), Failure> {
+    Ok(match String::from_utf8(read_bytes(path)?) {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let bytes = error.as_bytes();
+            (String::from_utf8_lossy(bytes).into_owned(), Some(bytes.len()))
+        }
+    })
 }
 
 /// How messages name an input.
@@ -68,6 +74,8 @@ pub(crate) fn one_or_lines(path: &Path) -> Result<Held, Failure> {
     if let (Some(first), Some(_)) = (full.next(), full.next())
         && first.is_document()
     {
+        let head: Vec<u8> = read.iter().flat_map(|line| &line.bytes).copied().collect();
+        session::refuse_piped(&shown(path), &head)?;
         lines.ahead = read.into();
         return Ok(Held::Lines(lines));
     }

@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use anstream::ColorChoice;
 use clap::Parser;
 
 mod body;
@@ -12,25 +13,42 @@ mod commands;
 mod config;
 mod failure;
 mod input;
+mod numbers;
 mod originals;
 mod output;
+mod paid;
 mod parallel;
 mod progress;
 mod route;
+mod session;
 
 use cli::{Cli, Command};
 use config::Environment;
 use failure::Failure;
+use output::Layout;
 
 fn main() -> ExitCode {
-    let done = Cli::try_parse().map_or_else(|refused| cli::answer(&refused), |cli| run(&cli.command));
-    match done {
-        Ok(code) => code,
-        Err(failure) => {
-            output::say(&failure.to_string());
-            ExitCode::from(failure.exit_code())
-        }
+    let done = Cli::try_parse().map_or_else(
+        |refused| cli::answer(&refused),
+        |cli| {
+            ColorChoice::from(cli.color).write_global();
+            run(&cli.command)
+        },
+    );
+    done.unwrap_or_else(|failure| fail(&failure))
+}
+
+/// Says what went wrong to people, and where JSON was asked for, to programs as well: a call may be wrong in so many ways that
+/// the word itself has to tell.
+fn fail(failure: &Failure) -> ExitCode {
+    output::say_failure(&failure.to_string());
+    let is_json = |word: &OsString| word == "--json";
+    if env::args_os().skip(1).take_while(|word| word != "--").any(|word| is_json(&word)) {
+        // On one line, because reports a line may stand before it.
+        let _ =
+            output::json(&failure.json(), Layout::Line).and_then(|line| output::write(None, line.as_bytes()));
     }
+    ExitCode::from(failure.exit_code())
 }
 
 fn run(command: &Command) -> Result<ExitCode, Failure> {
@@ -43,11 +61,16 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Compress(args) => return commands::compress::run(args, &environment),
         Command::Cache(args) => return commands::cache::run(args, &environment),
         Command::Cost(args) => commands::cost::run(args, &environment)?,
+        Command::Sessions(args) => commands::sessions::run(args, &environment)?,
+        Command::Export(args) => commands::export::run(args)?,
         Command::Stats(args) => commands::stats::run(args)?,
         Command::Recall(args) => return commands::recall::run(args),
         Command::Config(args) => commands::config::run(args, &environment)?,
         Command::Explain(args) => commands::explain::run(args, &environment)?,
         Command::Redact(args) => commands::redact::run(args, &environment)?,
+        Command::Engines(args) => commands::engines::run(args, &environment)?,
+        Command::Init(args) => commands::init::run(args, &environment)?,
+        Command::Man(args) => commands::man::run(args)?,
         Command::Completions(args) => commands::completions::run(args)?,
     }
     Ok(ExitCode::SUCCESS)

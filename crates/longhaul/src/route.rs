@@ -31,12 +31,16 @@ pub(crate) fn model(
     provider: Option<Provider>,
     notes: &mut Vec<String>,
 ) -> Model {
+    let as_served = |model: Model| match provider {
+        Some(provider) => model.served_by(provider.name()),
+        None => model,
+    };
     let model = body::model(told, transcript);
-    match provider.and_then(Provider::usual_model).filter(|_| model.row.is_none()) {
+    as_served(match provider.and_then(Provider::usual_model).filter(|_| model.row.is_none()) {
         Some(usual) => {
             notes.push(format!("the model {} is not known; taken to be a {usual} model", model.name));
             models::find(usual)
         }
         None => model,
-    }
+    })
 }

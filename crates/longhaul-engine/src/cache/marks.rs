@@ -1,7 +1,7 @@
 //! Where cache marks go, and the edits that set them.
 //!
-//! The client's own marks come first: they are counted, kept, and never made too many or illegal by ours. Whatever the
-//! strategy, a mark stands only where the provider takes one, and only behind a prefix that is long enough to be cached.
+//! The client's own marks come first: they are counted, kept as far as a provider takes so many, and never made too many or illegal
+//! by ours. Whatever the strategy, a mark stands only where the provider takes one, and only behind a prefix that is long enough to be cached.
 
 use super::chain::{Chain, Link};
 use super::route::Carrier;
@@ -9,7 +9,7 @@ use super::volatile::{Pace, volatile};
 use crate::policy::CacheStrategy;
 use crate::rewrite::Edit;
 use crate::transcript::{Form, TextSpan, Transcript, UnitKind};
-use crate::wire::{Lifetime, MARK, Part, Piece, Reading, Role, Seat};
+use crate::wire::{ClientMark, Lifetime, MARK, Part, Piece, Reading, Role, Seat};
 
 /// A provider refuses more marks than this (rule A27).
 pub const MOST_MARKS: usize = 4;
@@ -26,6 +26,12 @@ pub struct Mark {
     pub lifetime: Lifetime,
     /// Whose it is.
     pub by: By,
+}
+
+impl From<&ClientMark> for Mark {
+    fn from(mark: &ClientMark) -> Self {
+        Self { piece: mark.piece, lifetime: mark.lifetime, by: By::Client }
+    }
 }
 
 /// Who set a mark.
@@ -75,12 +81,28 @@ impl Landmarks {
     }
 }
 
+/// The client's marks that are more than a provider takes. What stands before the messages stays, because every request of the
+/// session reads it, and the newest of the messages; the others go.
+#[must_use]
+pub fn surplus(reading: &Reading) -> Vec<ClientMark> {
+    most_valuable(reading, reading.marks.clone()).1
+}
+
+/// The marks that stay and those that are too many, both in the order of reading.
+pub(crate) fn most_valuable(reading: &Reading, marks: Vec<ClientMark>) -> (Vec<ClientMark>, Vec<ClientMark>) {
+    let is_before = |mark: &ClientMark| mark.piece.is_some_and(|at| reading.pieces[at].part < Part::Messages);
+    let (mut before, mut behind): (Vec<_>, Vec<_>) = marks.into_iter().partition(is_before);
+    let for_the_newest = behind.len().min(1);
+    let kept_before = before.split_off(before.len().saturating_sub(MOST_MARKS - for_the_newest));
+    let kept_behind = behind.split_off(behind.len().saturating_sub(MOST_MARKS - kept_before.len()));
+    ([kept_before, kept_behind].concat(), [before, behind].concat())
+}
+
 /// Every mark that the body is to have, the client's among them, in the order of reading.
 #[must_use]
 pub fn marks(landmarks: &Landmarks, reading: &Reading, marking: &Marking) -> Vec<Mark> {
-    let client =
-        reading.marks.iter().map(|mark| Mark { piece: mark.piece, lifetime: mark.lifetime, by: By::Client });
-    let mut marks: Vec<Mark> = client.collect();
+    let (client, _) = most_valuable(reading, reading.marks.clone());
+    let mut marks: Vec<Mark> = client.iter().map(Mark::from).collect();
     let Some(first) = marking.first else { return marks };
     let places = Places { landmarks, reading, marking };
     let wanted = match marking.strategy {
@@ -103,11 +125,17 @@ pub fn marks(landmarks: &Landmarks, reading: &Reading, marking: &Marking) -> Vec
     marks
 }
 
-/// The edits that set the marks which are not the client's.
+/// The edits that set the marks which are not the client's, and take away those of the client's that are too many.
 #[must_use]
 pub fn edits(body: &str, reading: &Reading, marks: &[Mark]) -> Vec<Edit> {
     let new = marks.iter().filter(|mark| mark.by == By::Longhaul);
-    new.filter_map(|mark| edit(body, reading.pieces[mark.piece?].seat, mark.lifetime)).collect()
+    let set = new.filter_map(|mark| edit(body, reading.pieces[mark.piece?].seat, mark.lifetime));
+    set.chain(surplus(reading).iter().map(unset)).collect()
+}
+
+/// The edit that takes a client's mark away.
+pub(crate) fn unset(mark: &ClientMark) -> Edit {
+    Edit::Unset { object: mark.holder, key: MARK }
 }
 
 fn edit(body: &str, seat: Seat, lifetime: Lifetime) -> Option<Edit> {

@@ -5,6 +5,7 @@
 //! ```text
 //! chain.rs      hashes of the prefixes of a body, and the first place where two bodies part
 //! weigh.rs      how many tokens each piece of it costs
+//! warm.rs       how much of a new body is known from the old one
 //! volatile.rs   text early in a prompt that is another one tomorrow, or in the next request
 //! route.rs      whether and how a body is cached on its way to a model (providers.toml)
 //! marks.rs      where marks go, and the edits that set them
@@ -20,12 +21,17 @@ mod model;
 mod pace;
 mod route;
 mod volatile;
+mod warm;
 mod weigh;
 
 pub use chain::{Chain, Change, Difference, Link, Prefix, chain, compare};
-pub use marks::{By, LOOK_BACK, Landmarks, MOST_MARKS, Mark, Marking, cache_key, edits, marks, session_key};
+pub use marks::{
+    By, LOOK_BACK, Landmarks, MOST_MARKS, Mark, Marking, cache_key, edits, marks, session_key, surplus,
+};
+pub(crate) use marks::{most_valuable, unset};
 pub use model::{Cache, Ends, Request, Rules, Traffic};
 pub use pace::{Choice, FIVE_MINUTES, ONE_HOUR, Rhythm, lifetime};
 pub use route::{Carrier, Provider, Route};
 pub use volatile::{Pace, Remedy, Volatile, volatile};
+pub use warm::{Warm, warm};
 pub use weigh::Weights;

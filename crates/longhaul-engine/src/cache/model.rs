@@ -115,6 +115,8 @@ pub struct Cache {
     entries: HashMap<Key, Entry, BuildHasherDefault<AsIs>>,
     /// How many entries there were when those that had lapsed were last thrown out.
     swept: usize,
+    /// When the last of them lapses.
+    lapses: Duration,
 }
 
 /// Which prefix, for which model, and for messages under which settings.
@@ -133,7 +135,7 @@ impl Cache {
     /// An empty one.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, entries: HashMap::default(), swept: 0 }
+        Self { rules, entries: HashMap::default(), swept: 0, lapses: Duration::ZERO }
     }
 
     /// Sends a request at some time, counted from any moment: times may stand still but never go back.
@@ -173,11 +175,14 @@ impl Cache {
         }
     }
 
-    /// When the last of what was kept for this prompt lapses; nothing if none of it is kept.
+    /// Whether anything that was kept for this prompt is there at that time.
     #[must_use]
-    pub fn lapses(&self, chain: &Chain) -> Option<Duration> {
-        let keys = chain.links.iter().rev().map(|link| key(link, chain.settings));
-        keys.filter_map(|key| self.entries.get(&key)).map(|entry| entry.lapses).max()
+    pub fn keeps(&self, now: Duration, chain: &Chain) -> bool {
+        // The newest pieces are the likeliest; nothing is looked for in a cache that has lapsed as a whole.
+        let live = |link: &Link| {
+            self.entries.get(&key(link, chain.settings)).is_some_and(|entry| entry.lapses >= now)
+        };
+        self.lapses >= now && chain.links.iter().rev().any(live)
     }
 
     fn send_marked(&mut self, now: Duration, request: &Request<'_>, total: Tokens) -> Traffic {
@@ -193,6 +198,7 @@ impl Cache {
                 let kept = self.entries.get_mut(&request.key(used));
                 if let Some(entry) = kept.filter(|entry| entry.lapses >= now) {
                     entry.lapses = now + entry.lifetime;
+                    self.lapses = self.lapses.max(entry.lapses);
                     read = entry.tokens;
                 }
             }
@@ -209,6 +215,7 @@ impl Cache {
             *written += size - end;
             end = size.max(end);
             let entry = Entry { tokens: size, lifetime: lives, lapses: now + lives, goes_on: None };
+            self.lapses = self.lapses.max(entry.lapses);
             self.entries.insert(request.key(piece), entry);
         }
         traffic.fresh = total - end;
@@ -258,6 +265,7 @@ impl Cache {
         let found = self.newest_living(now, request);
         let read = found.map_or(Tokens::ZERO, |piece| self.in_steps(request.sizes[piece], step));
         let written_5m = self.in_steps(total, step) - read;
+        self.lapses = now + FIVE_MINUTES;
         // What stands before the piece that was found lives on through it.
         for piece in found.unwrap_or(0)..request.sizes.len() {
             let entry = Entry {

@@ -103,8 +103,8 @@ impl Route {
         };
         let marks = |carrier| Self::Marks { carrier, strategy, ttl, minimum };
         match (provider, dialect) {
-            (None, _) => Self::Off("whether the provider takes cache marks is not known; name it"),
-            (_, Dialect::Responses) => Self::Off("Responses bodies have no place for cache marks"),
+            (None, _) => Self::Off("whether the provider takes cache breakpoints is not known; name it"),
+            (_, Dialect::Responses) => Self::Off("Responses bodies have no place for cache breakpoints"),
             (Some(provider), Dialect::Messages) if provider.row.messages => marks(Carrier::Content),
             // A Chat body is not what the vendor itself takes, so who turns it into one is not known until it is told: marks
             // in the content are what all of them understand.
@@ -112,7 +112,7 @@ impl Route {
                 marks(Carrier::Content)
             }
             (Some(Provider { row: Row { chat: Some(carrier), .. }, .. }), Dialect::Chat) => marks(*carrier),
-            _ => Self::Off("the provider takes no cache marks in bodies of this dialect"),
+            _ => Self::Off("the provider takes no cache breakpoints in bodies of this dialect"),
         }
     }
 
@@ -163,13 +163,13 @@ mod tests {
                 "claude-sonnet-4-5",
                 Some("openai"),
                 Dialect::Chat,
-                "off (the provider takes no cache marks in bodies of this dialect)",
+                "off (the provider takes no cache breakpoints in bodies of this dialect)",
             ),
             (
                 "claude-sonnet-4-5",
                 None,
                 Dialect::Responses,
-                "off (Responses bodies have no place for cache marks)",
+                "off (Responses bodies have no place for cache breakpoints)",
             ),
             ("llama-3-70b", None, Dialect::Chat, "off (no cache is known for this model)"),
         ];

@@ -44,7 +44,7 @@ impl<'v> Marks<'v> {
     pub(super) fn check(mut self, request: &Request<'v>, findings: &mut Findings) {
         self.on(At::BODY, request.envelope);
         if let Some(fifth) = self.0.get(MOST_MARKS) {
-            let message = format!("there are {} cache marks: at most 4 are taken", self.0.len());
+            let message = format!("there are {} cache breakpoints: at most 4 are taken", self.0.len());
             findings.report(&A27, fifth.at, message);
         }
         let mut short = false;
@@ -54,7 +54,7 @@ impl<'v> Marks<'v> {
                 findings.report(
                     &A28,
                     mark.at,
-                    "a 1h cache mark comes after a 5m one: give the earlier ones 1h too",
+                    "a 1h cache breakpoint comes after a 5m one: give the earlier ones 1h too",
                 );
             }
             short |= !long;
@@ -66,28 +66,36 @@ impl<'v> Marks<'v> {
 fn placement(mark: &Mark, findings: &mut Findings) {
     let blank = mark.holder["text"].as_str().is_some_and(|text| text.trim().is_empty());
     if kind(mark.holder) == "text" && blank {
-        findings.report(&A29, mark.at, "a cache mark stands on empty text: move it to a block with text");
+        findings.report(
+            &A29,
+            mark.at,
+            "a cache breakpoint stands on empty text: move it to a block with text",
+        );
     }
     if ["thinking", "redacted_thinking"].contains(&kind(mark.holder)) {
         findings.report(
             &A30,
             mark.at,
-            "a cache mark stands on thinking: move it to the block before or after",
+            "a cache breakpoint stands on thinking: move it to the block before or after",
         );
     }
     if kind(mark.control) != "ephemeral" {
-        findings.report(&A30, mark.at / "type", "the type of a cache mark must be `ephemeral`");
+        findings.report(&A30, mark.at / "type", "the type of a cache breakpoint must be `ephemeral`");
     }
     let ttl = &mark.control["ttl"];
     if !(ttl.is_null() || *ttl == "5m" || *ttl == "1h") {
-        findings.report(&A30, mark.at / "ttl", "the ttl of a cache mark must be `5m` or `1h`");
+        findings.report(&A30, mark.at / "ttl", "the ttl of a cache breakpoint must be `5m` or `1h`");
     }
 }
 
 /// A30: a mark on a message as a whole, where none is read.
 pub(super) fn on_message(message: &Value, at: At, findings: &mut Findings) {
     if !message["cache_control"].is_null() {
-        findings.report(&A30, at / "cache_control", "a cache mark stands on a message: put it on a block");
+        findings.report(
+            &A30,
+            at / "cache_control",
+            "a cache breakpoint stands on a message: put it on a block",
+        );
     }
 }
 
@@ -99,6 +107,6 @@ pub(super) fn on_citations(block: &Block, findings: &mut Findings) {
     for (c, _) in list(&block.value["citations"]).filter(|(_, citation)| !citation["cache_control"].is_null())
     {
         let at = block.at / "citations" / c / "cache_control";
-        findings.report(&A30, at, "a cache mark stands on a citation: put it on the block");
+        findings.report(&A30, at, "a cache breakpoint stands on a citation: put it on the block");
     }
 }

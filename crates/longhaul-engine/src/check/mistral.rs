@@ -1,4 +1,5 @@
-//! Mistral's own message order, as its validator (mistral-common, tokenizer versions 3 to 11) has it.
+//! Mistral's own message order, as its validator (mistral-common, tokenizer versions 3 to 11) has it. In one thing the hosted API
+//! is stricter: it refuses a user's message right behind a tool's (code 3230), as users of many programs reported until 2026.
 
 use std::collections::HashMap;
 
@@ -39,7 +40,7 @@ fn order(request: &Request, findings: &mut Findings) {
             "system" => &["user", "assistant", "system"],
             "user" => &["assistant", "system", "user"],
             "assistant" => &["assistant", "user", "tool"],
-            "tool" => &["assistant", "tool", "user"],
+            "tool" => &["assistant", "tool"],
             _ => continue,
         };
         if !allowed.contains(&after) {

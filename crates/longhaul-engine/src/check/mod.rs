@@ -8,6 +8,7 @@
 //! json.rs        text → value, and what is wrong with the text itself (G1)
 //! rules.rs       every rule: number, severity, scope, meaning; and the numbers that cannot be seen in a body
 //! target.rs      who receives the body; hosts.toml says which host enforces what
+//! fields.rs      which JSON types the known fields take (G12), one table a dialect
 //! chat.rs        O rules            messages.rs, pairing.rs, thinking.rs, marks.rs   A rules
 //! responses.rs   R rules            media.rs    sizes and shapes of images and documents
 //! hosts.rs, mistral.rs              rules of one host only: M, X, B, Ge
@@ -38,6 +39,7 @@ mod align;
 mod block;
 mod chat;
 mod compare;
+mod fields;
 mod hosts;
 mod json;
 mod marks;
@@ -109,6 +111,7 @@ fn check_value(value: &Value, bytes: usize, dialect: Dialect, findings: &mut Fin
         );
         return;
     };
+    fields::check(&request, dialect, findings);
     match dialect {
         Dialect::Chat => chat::check(&request, findings),
         Dialect::Messages => messages::check(&request, findings),

@@ -212,9 +212,11 @@ fn results_first(message: &[Entry], messages: usize, findings: &mut Findings) {
     }
 }
 
+/// A11. Of its two halves only the one about `input` was seen refused.
 fn call_shape(call: &Value, at: At, findings: &mut Findings) {
     if !call["input"].is_object() {
-        findings.report(&A11, at / "input", "`input` is not an object: send `{}` for none");
+        let message = "`input` is not an object: send `{}` for none";
+        findings.report_as(Severity::Error, &A11, at / "input", message);
     }
     name(&call["name"], at / "name", findings);
 }

@@ -11,6 +11,8 @@ use crate::Dialect;
 
 /// How a checkpoint begins: written down again, for this folder takes nobody's word.
 const CHECKPOINT_OPENING: &str = "[Longhaul checkpoint";
+/// How its last line begins.
+const END_OPENING: &str = "[End of the checkpoint";
 
 /// Who said it, as far as a rewrite cares. Results belong to the user's side in every dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +57,10 @@ impl Piece<'_> {
 
     /// Whether it is what a compaction left in place of others.
     pub(super) fn is_checkpoint(&self) -> bool {
-        self.kind == Kind::Prose && self.text.starts_with(CHECKPOINT_OPENING)
+        let last = || self.text.trim_end().lines().next_back().unwrap_or_default();
+        self.kind == Kind::Prose
+            && self.text.starts_with(CHECKPOINT_OPENING)
+            && last().starts_with(END_OPENING)
     }
 }
 

@@ -5,8 +5,12 @@
 
 use super::render::{BELOW, HEADING, INDENT, ITEM, NONE, SHORTENED, SOURCE};
 use super::{Checkpoint, Completed, Quoted, Section};
+use crate::evidence::has_rule;
 use crate::redact::Redacted;
-use crate::texts::{CHECKPOINT_OPENING, END_OPENING};
+use crate::texts::{CHECKPOINT_OPENING, END_OPENING, is_framed};
+
+/// Before a rule that stands in a checkpoint which nobody vouches for.
+const UNVOUCHED: &str = "(from the checkpoint before) ";
 
 impl Checkpoint {
     /// The checkpoint that this text is a rendering of; none if it is the text of something else.
@@ -39,6 +43,35 @@ impl Checkpoint {
         }
         checkpoint.read_section(section, &lines);
         (named > 0 || ended).then_some(checkpoint)
+    }
+
+    /// Whether a text is a rendering from its first line to its last: a marker, known sections in their order with nothing before
+    /// them, the end mark.
+    #[must_use]
+    pub fn is_whole(text: &str) -> bool {
+        let inside = || text.trim_end().lines().skip(1);
+        let titles = inside().filter_map(|line| line.strip_prefix(HEADING));
+        let places: Option<Vec<usize>> =
+            titles.map(|title| Section::ALL.iter().position(|section| section.title() == title)).collect();
+        let begins = inside().find(|line| !line.is_empty());
+        let ends = inside().filter(|line| line.starts_with(END_OPENING)).count() == 1;
+        let in_order = places.is_some_and(|places| places.is_sorted_by(|one, next| one < next));
+        let nothing_before =
+            begins.is_some_and(|line| line.starts_with(HEADING) || line.starts_with(END_OPENING));
+        is_framed(text) && in_order && nothing_before && ends
+    }
+
+    /// The same where nobody vouches for it: a rule in it is one that the transcript has, and need not be the user's.
+    #[must_use]
+    pub(crate) fn unvouched(mut self) -> Self {
+        for section in [Section::ActiveTask, Section::Goal, Section::Constraints] {
+            let is_rule = |item: &Redacted| section == Section::Constraints || has_rule(item.as_str());
+            let rules = self.lists[section as usize].iter_mut().filter(|item| is_rule(item));
+            for rule in rules.filter(|rule| !rule.as_str().starts_with(UNVOUCHED)) {
+                *rule = Redacted::own(UNVOUCHED).and(rule);
+            }
+        }
+        self
     }
 
     fn read_section(&mut self, section: Option<Section>, lines: &[&str]) {

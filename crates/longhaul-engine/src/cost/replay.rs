@@ -236,8 +236,7 @@ impl Run<'_, '_, '_, '_> {
         let rest = self.view.total() - head;
         let tail = self.policy.early(self.view.total()).tail.min(rest);
         let checkpoint = self.policy.checkpoint.tokens(rest - tail);
-        let is_warm = self.cache.lapses(&self.view.chain).is_some_and(|lapses| lapses >= self.now);
-        let warm = if is_warm { head } else { Tokens::ZERO };
+        let warm = if self.cache.keeps(self.now, &self.view.chain) { head } else { Tokens::ZERO };
         Prospect { tokens: head + tail + checkpoint, warm }
     }
 

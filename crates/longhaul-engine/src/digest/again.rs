@@ -3,8 +3,9 @@
 
 use super::Kind;
 use super::excerpt::is_excerpt;
-use super::one_line::{ERROR_LINES, LONGEST_LINE, UNNAMED};
+use super::one_line::{LONGEST_LINE, UNNAMED};
 use super::outcome::FAILED;
+use super::proposal::ERROR_LINES;
 use super::proposal::number;
 use crate::texts::DigestHead;
 
@@ -61,6 +62,7 @@ mod tests {
     fn source<'a>(text: &'a str, focus: &'a Focus) -> Source<'a> {
         Source {
             text,
+            bytes: None,
             tool: Some("bash"),
             arguments: None,
             kind: None,

@@ -54,6 +54,8 @@ const SMALLEST: Tokens = Tokens(32);
 pub struct Source<'a> {
     /// The output.
     pub text: &'a str,
+    /// How many bytes it was, where not all of them were text and `text` is what could be read of them.
+    pub bytes: Option<usize>,
     /// The tool's name.
     pub tool: Option<&'a str>,
     /// The call's arguments, as JSON.
@@ -110,7 +112,7 @@ pub(crate) fn ended(call: &Call, text: &str, said: Option<bool>) -> Ended {
 pub fn digest(source: &Source<'_>, budget: Tokens) -> Digest {
     let budget = budget.max(SMALLEST);
     let call = Call::of(source.tool, source.arguments);
-    let page = Page::of(source.text, source.focus, &call);
+    let page = Page::of(source.text, source.focus, &call).made_of(source.bytes);
     let kind = source.kind.unwrap_or_else(|| rows::detect(&page));
     let whole = |kind| Digest { kind, text: source.text.to_owned(), left_out: 0 };
     if fits(source.text, budget) {
@@ -134,7 +136,7 @@ fn head<'a>(page: &Page<'_>, row: &rows::Row, source: &Source<'a>) -> Head<'a> {
         let _ = write!(size, " and {} blank", number(page.facts.blank));
     }
     if page.facts.full_lines() < 5 || row.kind == Kind::Json {
-        let _ = write!(size, ", {} chars", number(page.source.chars().count()));
+        let _ = write!(size, ", {}", page.length());
     }
     if !page.envelope.is_empty() {
         let _ = write!(size, ", inside JSON with {}", page.envelope.join(", "));

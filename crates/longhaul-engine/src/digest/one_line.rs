@@ -2,9 +2,9 @@
 
 use super::kind::Kind;
 use super::kinds::search;
-use super::outcome::{Ended, Outcome};
+use super::outcome::{Ended, Outcome, verdict};
 use super::page::Page;
-use super::proposal::{counted, number};
+use super::proposal::{ERROR_LINES, ERROR_WIDTH, counted, number};
 use super::rows;
 use super::{Digest, Source};
 use crate::clip::{on_one_line, signed};
@@ -15,9 +15,6 @@ use serde_json::Value;
 use std::cell::OnceCell;
 use std::fmt::Write as _;
 
-/// Error lines that a failed output keeps, and how much of each.
-pub(super) const ERROR_LINES: usize = 3;
-const ERROR_WIDTH: usize = 160;
 /// What a tool without a name is called.
 pub(super) const UNNAMED: &str = "tool";
 /// No line of a digest has more bytes: the longest have a tool, two targets and a few words of ours.
@@ -42,7 +39,7 @@ pub(crate) fn line(source: &Source<'_>) -> String {
 }
 
 /// A failure in one line, with a remark about it and the error that says most: ``[bash] ran `make` → exit 2, failed, 92 lines;
-/// got through later: error: disk full``.
+/// succeeded later: error: disk full``.
 pub(crate) fn failure(source: &Source<'_>, remark: &str) -> String {
     read(source, |page, kind| {
         let ended = Ended { outcome: Outcome::Failed, ..Ended::of(page, kind, source.failed) };
@@ -59,7 +56,7 @@ pub(crate) fn failure(source: &Source<'_>, remark: &str) -> String {
 /// Reads a source; its kind is told when somebody asks, and once.
 fn read<T>(source: &Source<'_>, then: impl FnOnce(&Page<'_>, &dyn Fn() -> Kind) -> T) -> T {
     let call = Call::of(source.tool, source.arguments);
-    let page = Page::of(source.text, source.focus, &call);
+    let page = Page::of(source.text, source.focus, &call).made_of(source.bytes);
     let known = OnceCell::new();
     then(&page, &|| *known.get_or_init(|| source.kind.unwrap_or_else(|| rows::detect(&page))))
 }
@@ -84,6 +81,12 @@ fn written(source: &Source<'_>, page: &Page<'_>, kind: &dyn Fn() -> Kind) -> (St
             quoted += 1;
             line.push('\n');
             line.push_str(&signed(error.text.trim(), ERROR_WIDTH));
+        }
+        // What ended it from outside has no word of failing in it.
+        if let Some(verdict) = verdict(page).filter(|_| quoted == 0) {
+            quoted += 1;
+            line.push('\n');
+            line.push_str(&signed(verdict.text, ERROR_WIDTH));
         }
     }
     if line.len() > source.text.len() && !source.text.is_empty() {
@@ -115,7 +118,7 @@ fn said(page: &Page<'_>, kind: &dyn Fn() -> Kind, ended: Ended) -> String {
     let results = Results {
         outcome: ended.words().into_iter().chain(tests).collect(),
         lines: counted(page.facts.lines, "line"),
-        chars: format!("{} chars", number(page.source.chars().count())),
+        chars: page.length(),
     };
     match call.family {
         Some(Family::Run | Family::Code) => {
@@ -206,6 +209,7 @@ mod tests {
         let focus = Focus::none();
         let source = Source {
             text: &text,
+            bytes: None,
             tool: Some(tool),
             arguments: Some(arguments),
             kind: None,
@@ -258,6 +262,13 @@ mod tests {
                 "a page\n",
                 "[browser_navigate] https://a.b → 350 chars",
             ),
+            (
+                "web_extract",
+                r#"{"urls":[{"url":"https://a.b/c"},{"url":"https://d.e","format":"text"}]}"#,
+                "a page\n",
+                "[web_extract] https://a.b/c https://d.e → 350 chars",
+            ),
+            ("fetch", r#"{"url":{"href":"https://a.b/c"}}"#, "a page\n", "[fetch] https://a.b/c → 350 chars"),
             ("Task", r#"{"description":"look"}"#, "found it\n", "[Task] delegated 'look' → 450 chars"),
             ("TodoWrite", r#"{"todos":[{},{}]}"#, "noted\n", "[TodoWrite] 2 items → 300 chars"),
             ("memory", r#"{"command":"view","path":"/m"}"#, "noted\n", "[memory] view /m → 300 chars"),
@@ -272,6 +283,7 @@ mod tests {
         let focus = Focus::none();
         let source = Source {
             text: "ok",
+            bytes: None,
             tool: None,
             arguments: None,
             kind: None,
@@ -289,6 +301,7 @@ mod tests {
         let arguments = Some(r#"{"command":"make"}"#);
         let source = Source {
             text: &text,
+            bytes: None,
             tool: Some("bash"),
             arguments,
             kind: None,

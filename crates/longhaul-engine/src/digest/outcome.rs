@@ -4,9 +4,11 @@ use super::kind::{Kind, Origin};
 use super::page::Page;
 use super::rows::row;
 use super::test_counts::TestCounts;
+use super::usual::{answers_no, only_reads};
 use super::words::{WORDS, opens_with};
 use crate::clip;
-use crate::facts::FactKind;
+use crate::facts::{FactKind, Words};
+use crate::lines::Line;
 use crate::texts::DigestHead;
 use crate::tools::{Call, Family};
 use memchr::memmem;
@@ -36,8 +38,13 @@ impl Origin {
     /// What an output is of: the tool says, else the kind.
     fn of(page: &Page<'_>, kind: &dyn Fn() -> Kind) -> Self {
         let ran = matches!(page.call.family, Some(Family::Run | Family::Code));
+        if ran && only_reads(page.call) {
+            return Self::Read;
+        }
         Self::of_family(page.call.family).unwrap_or_else(|| match kind() {
             Kind::Prose if ran => Self::Run,
+            // What looks like a list and ends in a message of its own.
+            Kind::Listing | Kind::Table | Kind::Search if ran && ends_in_a_message(page) => Self::Run,
             kind => row(kind).origin,
         })
     }
@@ -64,15 +71,17 @@ impl Ended {
     /// costs more than all the rest.
     pub(super) fn of(page: &Page<'_>, kind: &dyn Fn() -> Kind, said: Option<bool>) -> Self {
         let exit = page.status();
-        let surely_failed =
-            said == Some(true) || exit.is_some_and(|status| status != 0) || opens_with_an_error(page);
+        let is_no = exit == Some(1) && answers_no(page.call);
+        let bad_status = exit.is_some_and(|status| status != 0) && !is_no;
+        let surely_failed = said == Some(true) || bad_status || opens_with_an_error(page);
         let may_have_failed =
             !surely_failed && (says_it_failed(page) || (exit.is_none() && ends_in_an_error(page)));
         let counts = TestCounts::of(page);
         let ran = (may_have_failed || counts.is_some()) && Origin::of(page, kind) == Origin::Run;
         let failed = surely_failed || (ran && may_have_failed);
         let tests = counts.filter(|_| ran);
-        let succeeded = said == Some(false) || exit == Some(0) || tests.is_some() || shows_success(page);
+        let succeeded =
+            said == Some(false) || exit == Some(0) || is_no || tests.is_some() || shows_success(page);
         let outcome = match (failed, succeeded) {
             (true, _) => Outcome::Failed,
             (false, true) => Outcome::Succeeded,
@@ -118,6 +127,11 @@ impl Ended {
         let exit = self.exit.map(|status| format!("exit {status}"));
         exit.into_iter().chain(self.failed().then(|| FAILED.to_owned())).collect()
     }
+}
+
+fn ends_in_a_message(page: &Page<'_>) -> bool {
+    let opens = ["error: ", "Error: ", "ERROR: ", "fatal: "];
+    page.last_lines(4).iter().any(|line| opens.iter().any(|word| line.text.contains(word)))
 }
 
 /// How an outcome says that it failed.
@@ -173,13 +187,49 @@ fn says_it_failed(page: &Page<'_>) -> bool {
 
 /// The last lines of a run that broke: the exception, the build tool's verdict.
 fn ends_in_an_error(page: &Page<'_>) -> bool {
-    page.last_lines(4).iter().any(|line| {
-        let line = line.text;
-        let words = crate::facts::Words::of(line);
-        let verdict = ["FAILED", "FAILURE", "error:", "Error:", "fatal:", "ERR!", "Exception:", "panicked"];
-        words.error
-            && verdict.iter().any(|word| line.contains(word))
-            && !line.contains("0 failed")
-            && !line.contains("0 errors")
-    })
+    const LAST: usize = 4;
+    /// Some tools draw a box around an error; its other lines are not counted.
+    const BOX: usize = 12;
+    let lines = page.last_lines(LAST + BOX);
+    let mut counted = 0;
+    for (at, line) in lines.iter().enumerate() {
+        if is_verdict(line.text) || at < LAST && ends_a_traceback(&lines[at..]) {
+            return true;
+        }
+        counted += usize::from(!line.text.starts_with(['│', '╵', '╷']));
+        if counted == LAST {
+            break;
+        }
+    }
+    false
+}
+
+/// The line at the end that says that something broke.
+pub(super) fn verdict<'a>(page: &Page<'a>) -> Option<Line<'a>> {
+    page.last_lines(4).into_iter().find(|line| is_verdict(line.text))
+}
+
+fn is_verdict(line: &str) -> bool {
+    let ended = WORDS.endings.iter().any(|opener| line.starts_with(opener.as_str()));
+    let missing =
+        line.ends_with(": command not found") || line.starts_with("sh: ") && line.ends_with(": not found");
+    ended
+        || missing
+        || Words::of(line).error && WORDS.verdicts.iter().any(|word| line.contains(word.as_str()))
+}
+
+/// Whether these lines, the last one first, are those of a Python exception: its name, then the frames that led to it.
+fn ends_a_traceback(lines: &[Line<'_>]) -> bool {
+    let named = |line: &Line<'_>| {
+        let name = line.text.split([':', ' ']).next().unwrap_or_default();
+        let class = name.rsplit('.').next().unwrap_or_default();
+        class.starts_with(|c: char| c.is_ascii_uppercase())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_'))
+    };
+    lines.first().is_some_and(named)
+        && lines
+            .iter()
+            .skip(1)
+            .take(3)
+            .any(|line| line.text.starts_with("File \"") && line.text.contains(", line "))
 }

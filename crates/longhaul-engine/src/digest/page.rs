@@ -6,6 +6,7 @@ use crate::clip;
 use crate::facts::Facts;
 use crate::lines::{Breaks, Line, Lines};
 use crate::shape::fields_of;
+use crate::tokens::grouped;
 use crate::tools::Call;
 
 /// Lines of the sample, and how much of each.
@@ -17,6 +18,8 @@ const SAMPLE_WIDTH: usize = 300;
 pub(super) struct Page<'a> {
     /// The output as it came.
     pub(super) source: &'a str,
+    /// How many bytes it was, where not all of them were text.
+    pub(super) bytes: Option<usize>,
     /// The output without an envelope around it.
     pub(super) text: &'a str,
     /// The keys of the JSON object around the text, if there is one.
@@ -37,6 +40,7 @@ impl<'a> Page<'a> {
             let facts = Facts::of(source);
             return Self {
                 source,
+                bytes: None,
                 text: source,
                 envelope: Vec::new(),
                 breaks: Breaks::Newline,
@@ -47,7 +51,20 @@ impl<'a> Page<'a> {
         };
         let mut facts = Facts::within(text, Breaks::Escaped);
         facts.exit = Facts::of(source).exit.or(facts.exit);
-        Self { source, text, envelope, breaks: Breaks::Escaped, facts, focus, call }
+        Self { source, bytes: None, text, envelope, breaks: Breaks::Escaped, facts, focus, call }
+    }
+
+    /// The page of an output that was so many bytes before it became text.
+    pub(super) fn made_of(self, bytes: Option<usize>) -> Self {
+        Self { bytes, ..self }
+    }
+
+    /// How long the output is: in characters, unless it was no text.
+    pub(super) fn length(&self) -> String {
+        match self.bytes {
+            Some(bytes) => format!("{} bytes", grouped(bytes as u64)),
+            None => format!("{} chars", grouped(self.source.chars().count() as u64)),
+        }
     }
 
     pub(super) fn lines(&self) -> Lines<'a> {

@@ -13,6 +13,9 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+/// Error lines that are said to the end in every form, and how much of each that is.
+pub(super) const ERROR_LINES: usize = 3;
+pub(super) const ERROR_WIDTH: usize = 160;
 /// So many tokens a candidate is taken to cost on top of its own: a bare `}` is no bargain for being short.
 const OVERHEAD: f64 = 4.0;
 
@@ -42,6 +45,8 @@ struct Quote<'a> {
     text: &'a str,
     value: f64,
     times: usize,
+    /// So much of it is shown where there is room.
+    reach: usize,
 }
 
 /// What the classes of facts are worth in a kind.
@@ -83,12 +88,27 @@ impl<'a> Proposal<'a> {
 
     /// Proposes a piece of the source.
     pub(super) fn quote(&mut self, line: Line<'a>, value: f64) {
-        self.quotes.push(Quote { at: line.at, line: 0, text: line.text.trim_end(), value, times: 1 });
+        self.quotes.push(Quote {
+            at: line.at,
+            line: 0,
+            text: line.text.trim_end(),
+            value,
+            times: 1,
+            reach: 0,
+        });
+    }
+
+    /// Proposes a line that says little if it is cut early.
+    pub(super) fn quote_long(&mut self, line: Line<'a>, value: f64) {
+        self.quote(line, value);
+        if let Some(quote) = self.quotes.last_mut() {
+            quote.reach = ERROR_WIDTH;
+        }
     }
 
     /// Proposes a line that stands for others like it.
     pub(super) fn quote_repeated(&mut self, line: Line<'a>, value: f64, times: usize) {
-        self.quotes.push(Quote { at: line.at, line: 0, text: line.text, value, times });
+        self.quotes.push(Quote { at: line.at, line: 0, text: line.text, value, times, reach: 0 });
     }
 
     /// Proposes the facts that any kind has: errors, warnings, totals, frames.
@@ -101,12 +121,15 @@ impl<'a> Proposal<'a> {
             for (rank, fact) in page.facts.of_kind(kind).take(400).enumerate() {
                 if let Some(text) = source_of(page, fact) {
                     let value = if fact.is_specific() { value } else { value * 0.5 };
+                    // What went wrong is said to the end, as in the one-line form.
+                    let is_first = kind == FactKind::Error && rank < ERROR_LINES;
                     self.quotes.push(Quote {
                         at: fact.at,
                         line: 0,
                         text,
                         value: decayed(value, rank),
                         times: fact.times,
+                        reach: if is_first { ERROR_WIDTH } else { 0 },
                     });
                 }
             }
@@ -154,9 +177,9 @@ impl<'a> Proposal<'a> {
 
     /// The digest, of at most this many tokens.
     pub(super) fn settle(mut self, page: &Page<'a>, head: &Head<'_>, budget: Tokens) -> Settled {
-        self.tidy();
-        self.place(page);
         let width = (budget.0 as usize * 2 / 5).clamp(64, 240);
+        self.tidy(width);
+        self.place(page);
         let mut choice =
             self.choose(width, budget - estimate(&head.line(&self.lead, page.facts.full_lines())));
         loop {
@@ -170,8 +193,9 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// One quote a place, in the order of the source, the most valuable form of each.
-    fn tidy(&mut self) {
+    /// One quote a place, in the order of the source, the most valuable form of each. A quote takes up no more than is shown of
+    /// it: what else of a long line is worth quoting stands for itself.
+    fn tidy(&mut self, width: usize) {
         self.quotes.sort_by(|a, b| a.at.cmp(&b.at).then(b.value.total_cmp(&a.value)));
         let mut kept: Vec<Quote<'a>> = Vec::with_capacity(self.quotes.len());
         let mut known = HashSet::new();
@@ -179,9 +203,10 @@ impl<'a> Proposal<'a> {
             self.quotes.drain(..).filter(|quote| says_something(quote.text) && !is_wrapper(quote.text))
         {
             match kept.last_mut() {
-                Some(last) if quote.at < last.at + last.text.len() => {
+                Some(last) if quote.at < last.at + clip::start(last.text, width).len() => {
                     last.value = last.value.max(quote.value);
                     last.times = last.times.max(quote.times);
+                    last.reach = last.reach.max(quote.reach);
                 }
                 // The same words a second time tell nothing new.
                 _ if known.insert(quote.text) => kept.push(quote),
@@ -220,9 +245,16 @@ impl<'a> Proposal<'a> {
         for (index, quote) in self.quotes.iter().enumerate() {
             let cost = size(clip::start(quote.text, width)) + 3;
             candidates.push((quote.value / (cost as f64 + OVERHEAD), cost, Candidate::Quote(index)));
+            let whole = size(clip::start(quote.text, width.max(quote.reach))) + 3;
+            if whole > cost {
+                // Worth less than the beginning, so that it comes behind it.
+                let value = 0.6 * quote.value / (whole as f64 + OVERHEAD);
+                candidates.push((value, whole - cost, Candidate::Rest(index)));
+            }
         }
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut opened = vec![false; self.notes.len()];
+        let mut quoted = vec![false; self.quotes.len()];
         let mut chosen = Vec::new();
         for (_, mut cost, candidate) in candidates {
             if let Candidate::Item { note, .. } = candidate
@@ -230,8 +262,12 @@ impl<'a> Proposal<'a> {
             {
                 cost += size(&self.notes[note].label) + 6;
             }
-            if cost <= room {
+            let has_start = !matches!(candidate, Candidate::Rest(index) if !quoted[index]);
+            if cost <= room && has_start {
                 room -= cost;
+                if let Candidate::Quote(index) = candidate {
+                    quoted[index] = true;
+                }
                 if let Candidate::Item { note, .. } = candidate {
                     opened[note] = true;
                 }
@@ -250,11 +286,12 @@ impl<'a> Proposal<'a> {
         gaps: Gaps,
     ) -> Settled {
         let mut items = vec![Vec::new(); self.notes.len()];
-        let mut quotes = Vec::new();
+        let (mut quotes, mut long) = (Vec::new(), Vec::new());
         for candidate in choice {
             match *candidate {
                 Candidate::Item { note, item } => items[note].push(item),
                 Candidate::Quote(index) => quotes.push(index),
+                Candidate::Rest(index) => long.push(index),
             }
         }
         quotes.sort_unstable();
@@ -266,11 +303,12 @@ impl<'a> Proposal<'a> {
         // The line on which the last quote stands; several can stand on one.
         let mut last: Option<usize> = None;
         let mut shown = 0;
-        for quote in quotes.iter().map(|index| &self.quotes[*index]) {
+        for (index, quote) in quotes.iter().map(|index| (index, &self.quotes[*index])) {
             let gap = last.map_or(quote.line, |last| quote.line.saturating_sub(last + 1));
             if last.is_some() || matches!(gaps, Gaps::Counted) {
                 write_gap(gap, gaps, &mut body);
             }
+            let width = if long.contains(index) { width.max(quote.reach) } else { width };
             quote.write(width, &mut body);
             shown += usize::from(last != Some(quote.line));
             last = Some(quote.line);
@@ -294,8 +332,13 @@ pub(super) struct Settled {
 
 #[derive(Clone, Copy)]
 enum Candidate {
-    Item { note: usize, item: usize },
+    Item {
+        note: usize,
+        item: usize,
+    },
     Quote(usize),
+    /// What stands behind the beginning of a quote, up to the length that it should have.
+    Rest(usize),
 }
 
 #[derive(Clone, Copy)]

@@ -65,7 +65,8 @@ fn of_line(line: &str) -> Option<TestCounts> {
         let failed = before(line, " tests failed")?;
         return Some(TestCounts { passed: after(line, "out of ")?.saturating_sub(failed), failed });
     }
-    if let (Some(run), Some(failed)) = (before(line, " examples"), before(line, " failure")) {
+    let run = before(line, " examples").or_else(|| before(line, " tests"));
+    if let (Some(run), Some(failed)) = (run, before(line, " failure")) {
         return Some(TestCounts { passed: run.saturating_sub(failed), failed });
     }
     // `3 failed, 12 passed in 0.31s`, `Tests:  1 failed, 4 passed, 5 total`, `Tests  4 passed (4)`
@@ -138,6 +139,7 @@ mod tests {
             ("....\nRan 12 tests in 0.012s\n\nOK (skipped=2)\n", 10, 0),
             ("Ran 12 tests in 0.012s\n\nFAILED (failures=1, errors=2)\n", 9, 3),
             ("12 examples, 2 failures\n", 10, 2),
+            ("12 tests, 2 failures\n", 10, 2),
             ("[INFO] x\n[INFO] Tests run: 12, Failures: 1, Errors: 1, Skipped: 2\n", 8, 2),
             ("92% tests passed, 1 tests failed out of 12\n", 11, 1),
             ("# tests 3\n# pass 2\n# fail 1\n", 2, 1),

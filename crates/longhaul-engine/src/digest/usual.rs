@@ -1,6 +1,7 @@
 //! What a call usually gives, by its tool and its command: the second source of a kind, after the content.
 
 use super::kind::Kind;
+use super::words::WORDS;
 use crate::shell;
 use crate::tools::{Call, Family};
 use std::collections::BTreeMap;
@@ -32,6 +33,33 @@ fn kind_of_command(command: &str) -> Option<Kind> {
         Kind::Source => Some(first.words.last().map_or(Kind::Source, |word| kind_of_path(&word.text))),
         kind => Some(kind),
     }
+}
+
+/// Whether a call only shows what is there: failures that stand in it are somebody else's.
+pub(super) fn only_reads(call: &Call) -> bool {
+    let Some(script) = call.command() else { return false };
+    let commands = shell::commands(&script);
+    let mut pipelines = commands.split_inclusive(|part| !part.piped);
+    !commands.is_empty()
+        && pipelines.all(|pipeline| pipeline.first().is_some_and(|first| reads(first, &script)))
+}
+
+fn reads(command: &shell::Command, script: &str) -> bool {
+    let begins = |start: &String| command.begins(script, start);
+    let prints = |kind: Kind| COMMANDS.get(&kind).is_some_and(|starts| starts.iter().any(begins));
+    command.writes.is_empty()
+        && ([Kind::Source, Kind::Search, Kind::Listing, Kind::Diff, Kind::Log].into_iter().any(prints)
+            || WORDS.readers.iter().any(begins))
+}
+
+/// Whether a status of 1 is an answer of this call's: a search that found nothing, a comparison of two that differ. Only where
+/// no other command can have left the status.
+pub(super) fn answers_no(call: &Call) -> bool {
+    let Some(script) = call.command() else { return false };
+    let commands = shell::commands(&script);
+    let alone = commands.iter().filter(|command| !command.piped).count() == 1;
+    let asks = |last: &shell::Command| WORDS.askers.iter().any(|start| last.begins(&script, start));
+    alone && commands.last().is_some_and(asks)
 }
 
 fn kind_of_path(path: &str) -> Kind {

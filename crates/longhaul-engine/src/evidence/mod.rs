@@ -217,6 +217,11 @@ pub(crate) fn denies(text: &str) -> bool {
     Cues::of(start_within(text, 200)).has(Cue::Denial)
 }
 
+/// Whether a text has words by which something is meant to hold.
+pub(crate) fn has_rule(text: &str) -> bool {
+    Cues::of(text).has(Cue::Rule)
+}
+
 /// How much a piece of a person's text is worth beside its other pieces: rules, wishes and questions before the rest.
 pub(crate) fn weigh_said(text: &str) -> f32 {
     let cues = Cues::of(text);

@@ -13,6 +13,9 @@ pub(super) fn failing(line: &str) -> Option<&str> {
 /// Runners that put the verdict first.
 fn after_mark(line: &str) -> Option<&str> {
     let first = line.chars().next()?;
+    if let Some(name) = line.strip_prefix("● ") {
+        return name.contains(" › ").then_some(name);
+    }
     if matches!(first, '✗' | '×' | '✕' | '✘') {
         return line[first.len_utf8()..].strip_prefix([' ', '\t']).map(str::trim_start);
     }
@@ -30,7 +33,8 @@ fn after_mark(line: &str) -> Option<&str> {
     let rest = rest.trim_start();
     match verdict {
         "FAILED" | "ERROR" => rest.split_whitespace().next().filter(|name| name.contains("::")),
-        "FAIL" => Some(rest),
+        // Go's line about a whole package, with the time it took.
+        "FAIL" => (!rest.contains('\t')).then_some(rest),
         "FAIL:" | "ERROR:" => rest.contains(" (").then_some(rest),
         "Failed" => rest.ends_with(']').then(|| rest.split_whitespace().next()).flatten(),
         _ => None,

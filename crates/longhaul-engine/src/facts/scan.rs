@@ -31,7 +31,7 @@ enum Word {
 }
 
 /// The words that make a line worth a look.
-const WORDS: [(&str, Word); 26] = [
+const WORDS: [(&str, Word); 28] = [
     ("error", Word::CountedError),
     ("xfailed", Word::Counted),
     ("failed", Word::CountedError),
@@ -42,6 +42,8 @@ const WORDS: [(&str, Word); 26] = [
     ("traceback", Word::Error),
     ("assertion", Word::Error),
     ("warn", Word::Warning),
+    ("must be replaced", Word::Warning),
+    ("will be destroyed", Word::Warning),
     ("exit", Word::Exit),
     ("returncode", Word::Exit),
     ("passed", Word::Counted),
@@ -104,7 +106,7 @@ fn words(line: &str, mut found: impl FnMut(FactKind, usize, usize)) -> Words {
                 let thrown = !begins
                     && bytes[hit.start()].is_ascii_uppercase()
                     && matches!(bytes.get(hit.end()), None | Some(b':'));
-                said.error |= ends && (begins || thrown);
+                said.error |= ends && (begins || thrown) && !is_none(bytes, hit.start(), end);
             }
             Word::Warning => {
                 let end = if bytes[hit.end()..].get(..3).is_some_and(|ing| ing.eq_ignore_ascii_case(b"ing")) {
@@ -140,6 +142,17 @@ fn words(line: &str, mut found: impl FnMut(FactKind, usize, usize)) -> Words {
         }
     }
     said
+}
+
+/// Whether it is said that there are none of these: `0 failed`, `Failures: 0`, `failed=0`.
+fn is_none(bytes: &[u8], start: usize, end: usize) -> bool {
+    let counted = number_before(bytes, start).map(|at| &bytes[at..start - 1]);
+    let rest = bytes[end..].strip_prefix(b":").or_else(|| bytes[end..].strip_prefix(b"="));
+    let rest = rest.map(|rest| rest.strip_prefix(b" ").unwrap_or(rest));
+    let named = rest.is_some_and(|rest| {
+        rest.first() == Some(&b'0') && rest.get(1).is_none_or(|byte| !is_word(*byte) && *byte != b'.')
+    });
+    counted == Some(b"0") || named
 }
 
 fn is_word(byte: u8) -> bool {

@@ -45,6 +45,19 @@ fn errors_that_differ_in_digits_are_one() {
 }
 
 #[test]
+fn none_of_something_is_no_error() {
+    for line in
+        ["0 failed", "ok. 9 passed; 0 failed", "Failures: 0, Errors: 0", "ok=2 failed=0 unreachable=0"]
+    {
+        assert_eq!(Facts::of(line).error_lines, 0, "{line}");
+    }
+    for line in ["10 failed", "Failures: 0, Errors: 01", "error: 0.5 is too small", "failed=2", "error: 0x1f"]
+    {
+        assert_eq!(Facts::of(line).error_lines, 1, "{line}");
+    }
+}
+
+#[test]
 fn failing_tests_of_the_common_runners() {
     for (line, name) in [
         ("FAILED tests/test_a.py::test_x - assert 1 == 2", "tests/test_a.py::test_x"),
@@ -53,6 +66,7 @@ fn failing_tests_of_the_common_runners() {
         ("test shell::tests::detects ... FAILED", "shell::tests::detects"),
         (" FAIL  src/a.test.ts > adds numbers", "src/a.test.ts > adds numbers"),
         ("   × adds numbers", "adds numbers"),
+        ("  ● sums › adds numbers", "sums › adds numbers"),
         ("\u{1b}[31m   ✗ adds numbers\u{1b}[39m", "adds numbers"),
         ("--- FAIL: TestAdd (0.00s)", "TestAdd"),
         ("not ok 3 - adds numbers", "adds numbers"),
@@ -66,7 +80,13 @@ fn failing_tests_of_the_common_runners() {
         texts("--- FAIL: Case1\n--- FAIL: Case2\n--- FAIL: Case1\n", FactKind::Failing),
         ["Case1", "Case2"]
     );
-    for line in ["FAILED (errors=1)", "> Task :compile FAILED", "test a ... ok", "not ok 3 - later # TODO"] {
+    for line in [
+        "FAILED (errors=1)",
+        "> Task :compile FAILED",
+        "test a ... ok",
+        "not ok 3 - later # TODO",
+        "FAIL\texample.com/beds\t0.412s",
+    ] {
         assert!(texts(line, FactKind::Failing).is_empty(), "{line}");
     }
 }

@@ -263,6 +263,7 @@ impl Found<'_, '_> {
         let with = |arguments: Option<&str>| {
             let line = short(&Source {
                 text: &text,
+                bytes: None,
                 tool: Some(self.tool()),
                 arguments,
                 kind: None,

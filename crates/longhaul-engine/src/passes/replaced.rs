@@ -8,7 +8,7 @@ use crate::digest;
 use crate::known::ContentKey;
 
 pub(super) const PASS: Pass =
-    Pass { name: "replaced", why: "the same command got through later", leaves: Leaves::Least, run };
+    Pass { name: "replaced", why: "the same command succeeded later", leaves: Leaves::Least, run };
 
 /// The newest units in which a command got through.
 #[derive(Default)]
@@ -39,7 +39,7 @@ fn run(scope: &Scope<'_, '_>) -> Vec<Change> {
             if newest <= found.at.unit {
                 return None;
             }
-            found.digested(scope, PASS.name, |source| digest::failure(source, "got through later"))
+            found.digested(scope, PASS.name, |source| digest::failure(source, "succeeded later"))
         })
         .collect()
 }

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use super::keep::first_from;
 use super::survey::Survey;
 use crate::Tokens;
 use crate::policy::Policy;
@@ -30,7 +31,10 @@ impl Bounds {
     pub(super) fn by_policy(survey: &Survey<'_, '_>) -> Self {
         let policy = survey.policy;
         let head = head(survey, policy.protect_first, policy.tail / 4);
-        let tail = tail(survey, &Tail::of(policy), &BTreeSet::new());
+        let tail = match survey.wish.keep_from {
+            Some(message) => first_from(survey.transcript, message),
+            None => tail(survey, &Tail::of(policy), &BTreeSet::new()),
+        };
         let mut bounds = Self::with_tail(survey, head, tail);
         bounds.pinned.extend(survey.first_prompt().filter(|_| bounds.checkpoint.is_some()));
         bounds.pin_answer(survey, Self::answer_by(policy));
@@ -51,8 +55,8 @@ impl Bounds {
     pub(super) fn by_tokens(survey: &Survey<'_, '_>, tail_tokens: Tokens, first: Tokens) -> Self {
         let budget = Tail { budget: tail_tokens, ceiling: tail_tokens, messages: 0, least: 0 };
         let mut bounds = Self::with_tail(survey, 0, tail(survey, &budget, &survey.must_stay()));
-        let said_first = survey.first_prompt();
-        bounds.pinned.extend(said_first.filter(|unit| survey.units[*unit] <= first));
+        let said_first = survey.first_prompt().filter(|unit| survey.with_its_message(*unit) <= first);
+        bounds.pinned.extend(said_first.into_iter().flat_map(|unit| survey.of_its_message(unit)));
         bounds
     }
 

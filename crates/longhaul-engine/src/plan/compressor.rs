@@ -18,8 +18,9 @@ use super::engine::{Due, Engine, Load};
 use super::fit::{self, Aim};
 use super::fold;
 use super::look;
+use super::ours::Ours;
 use super::report::Trigger;
-use super::settle::{Occasion, settle, unchanged};
+use super::settle::{Occasion, finished, settle, unchanged};
 use super::survey::Survey;
 use super::work::{Work, prune};
 use super::{Keep, Outcome, Plan, Wish};
@@ -30,7 +31,7 @@ use crate::meter::Meter;
 use crate::passes::ByteLimits;
 use crate::policy::Policy;
 use crate::redact::Redactor;
-use crate::transcript::{ElementId, Transcript};
+use crate::transcript::{ElementId, Transcript, Unit};
 use crate::{Refused, Tokens};
 
 /// The engine that prunes what is old and folds it into a checkpoint.
@@ -55,11 +56,15 @@ impl Engine for Compressor {
         if bytes > most {
             return Due::Now(format!("{bytes} bytes are more than the {most} that a provider takes"));
         }
-        if load.tokens < threshold && !wish.force && wish.to_tokens.is_none() {
+        let overflows = load.overflows(policy);
+        if load.tokens < threshold && !wish.is_asked() && overflows.is_none() {
             return Due::NotYet(format!("below the threshold of {threshold}: {now}"));
         }
         if let Some(later) = load.waits(policy) {
             return later;
+        }
+        if let Some(reason) = overflows {
+            return Due::Now(reason);
         }
         if load.tokens >= threshold {
             return Due::Now(format!("{now} reach the threshold of {threshold}"));
@@ -81,7 +86,8 @@ impl Engine for Compressor {
         known: &mut Known,
         transcript: &Transcript<'_>,
     ) -> Result<Plan, Refused> {
-        let survey = &Survey::new(policy, wish, known, transcript);
+        let ours = Ours::of(policy, wish, transcript);
+        let survey = &Survey::new(policy, wish, known, &ours);
         let leave = |reason: String| Ok(Plan::Leave(unchanged(survey, &occasion(survey, reason))));
         let occasion = match self.due(policy, wish, &survey.load()) {
             Due::Now(reason) => occasion(survey, reason),
@@ -96,20 +102,42 @@ impl Engine for Compressor {
             Some(wanted) => fit::fit(&mut work, Aim::Size(wanted)),
             None => by_policy(&mut work),
         };
-        let Some(outcome) = outcome? else {
-            let floor = occasion.floor;
-            return leave(format!(
-                "nothing new to fold and nothing to shorten (the floor is {floor} tokens)"
-            ));
+        let Some(outcome) = outcome? else { return leave(protected(survey, occasion.floor)) };
+        let Some(rule) = newly_broken(&outcome, policy, transcript) else {
+            return Ok(Plan::Ready(finished(outcome, survey, known)?));
         };
-        let Some(rule) = newly_broken(&outcome, policy, transcript) else { return Ok(Plan::Ready(outcome)) };
         match in_place(&mut work, rule)? {
-            Some(second_best) => Ok(Plan::Ready(second_best)),
+            Some(second_best) => Ok(Plan::Ready(finished(second_best, survey, known)?)),
             None => leave(format!(
                 "what came out would break rule {rule}, which the request keeps; it stays as it is"
             )),
         }
     }
+}
+
+/// Why nothing can be folded or shortened: what protects all of it, and what would change that.
+fn protected(survey: &Survey<'_, '_>, floor: Tokens) -> String {
+    let since = if survey.checkpoint().is_some() { " since the checkpoint" } else { "" };
+    let opening = format!("nothing to fold or shorten{since}");
+    let stays = survey.must_stay();
+    if survey.wish.to_tokens.is_some() || (0..survey.units.len()).all(|unit| stays.contains(&unit)) {
+        return format!(
+            "{opening}: the system prompt, the tools, the newest message and the last step always stay ({floor} tokens with a \
+             handover)"
+        );
+    }
+    let bounds = Bounds::by_policy(survey);
+    let messages = |units: &[Unit<'_>]| units.iter().map(|unit| unit.owns.len()).sum::<usize>();
+    let units = &survey.transcript.units;
+    let kept = bounds.middle.clone().filter(|unit| survey.kept.contains(*unit)).count();
+    let parts = [
+        (messages(&units[..bounds.middle.start]), "at the head (--protect-first)"),
+        (kept, "by keep_tools, keep_last_users, <keep> or --keep-from"),
+        (messages(&units[bounds.middle.end..]), "at the end (--protect-last, --target-ratio)"),
+    ];
+    let named = parts.iter().filter(|(count, _)| *count > 0);
+    let named: Vec<String> = named.map(|(count, by)| format!("{count} {by}")).collect();
+    format!("{opening}: messages are protected, {}; --to-tokens N goes below that", named.join(", "))
 }
 
 /// What a compaction of this engine is to come to.
@@ -159,7 +187,7 @@ fn in_place(work: &mut Work<'_, '_, '_>, rule: &str) -> Result<Option<Outcome>, 
     let bounds = Bounds::by_policy(survey);
     let mut draft = Draft::new(survey);
     prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
-    if draft.total > survey.policy.digest_all {
+    if draft.total > survey.too_large() {
         let stays = survey.must_stay();
         for result in
             (0..survey.units.len()).filter(|unit| !stays.contains(unit)).flat_map(|unit| survey.results(unit))
@@ -176,7 +204,7 @@ fn in_place(work: &mut Work<'_, '_, '_>, rule: &str) -> Result<Option<Outcome>, 
 
 /// A compaction by the policy's own budgets.
 fn by_policy(work: &mut Work<'_, '_, '_>) -> Result<Option<Outcome>, Refused> {
-    let too_large = work.survey.policy.digest_all;
+    let too_large = work.survey.too_large();
     let bounds = Bounds::by_policy(work.survey);
     // What the next compaction would not keep for being first is not kept now, if there is no room for it.
     let headless = bounds.without_head();
@@ -273,7 +301,8 @@ mod tests {
         let wish = Wish { force: true, ..Wish::default() };
         let (mut known, mut redactor) =
             (Known::default(), Redactor::numbered(crate::redact::Rules::default()));
-        let survey = Survey::new(&policy, &wish, &mut known, &transcript);
+        let ours = Ours::of(&policy, &wish, &transcript);
+        let survey = Survey::new(&policy, &wish, &mut known, &ours);
         let occasion = occasion(&survey, "asked for".to_owned());
         let mut work = Work::new(&survey, &occasion, &mut known, &mut redactor);
         let outcome = in_place(&mut work, "X1").unwrap().unwrap();

@@ -33,6 +33,8 @@ pub(super) struct Draft<'s, 't, 'b> {
     pub(super) gone: BTreeSet<usize>,
     /// and what comes in their place.
     pub(super) in_place: InPlace,
+    /// Results for calls that have none.
+    pub(super) stubs: BTreeMap<BlockAt, String>,
     /// What was done because the request was still too large, in order.
     pub(super) ladder: Vec<Rung>,
     /// What a person should know.
@@ -96,6 +98,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
             changed: BTreeMap::new(),
             gone: BTreeSet::new(),
             in_place: InPlace::Nothing,
+            stubs: BTreeMap::new(),
             ladder: Vec::new(),
             notes: Vec::new(),
         }
@@ -161,6 +164,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         let handle = self.keep().handle(text);
         let source = Source {
             text,
+            bytes: None,
             tool: Some(&*exchange.tool).filter(|name| !name.is_empty()),
             arguments: arguments.as_deref(),
             kind: None,
@@ -243,7 +247,10 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         let (gone, facts) = match self.in_place {
             // What a checkpoint says of what is gone, it counts itself.
             InPlace::Checkpoint(_) => ("folded into the checkpoint", CountFacts::No),
-            InPlace::Nothing | InPlace::Count(_) => ("the window was full", self.survey.wish.facts),
+            InPlace::Count(_) => ("the window was full", self.survey.wish.facts),
+            InPlace::Nothing => {
+                ("a result without a call, which the provider refuses", self.survey.wish.facts)
+            }
         };
         let mut account = Account::default();
         let touched = self.standing().map(|(at, _)| at.unit).chain(unbound.iter().map(|at| at.unit));

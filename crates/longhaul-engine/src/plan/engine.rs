@@ -59,7 +59,9 @@ pub trait Engine: Sync {
         let replay = Rewrite::new(transcript, ledger.edits(transcript))?;
         let body = replay.apply(transcript.body);
         let (view, _) = wire::parse(transcript.dialect, &body)?;
-        let settled = match self.compact(policy, wish, known, &view)? {
+        let own = ledger.checkpoint().map(str::to_owned);
+        let checkpoints = wish.checkpoints.iter().cloned().chain(own).collect();
+        let settled = match self.compact(policy, &Wish { checkpoints, ..wish.clone() }, known, &view)? {
             Plan::Leave(report) => {
                 let ledger = ledger.clone();
                 Outcome { rewrite: replay, body: body.clone(), ledger, report, originals: Vec::new() }
@@ -84,6 +86,8 @@ pub trait Engine: Sync {
 pub struct Load {
     /// What it holds.
     pub tokens: Tokens,
+    /// What the reply may have, where that has to fit the window too.
+    pub reply: Tokens,
     /// How long its body is.
     pub bytes: usize,
     /// Whether it ends in a tool loop whose reasoning is bound to what stands before it.
@@ -106,11 +110,19 @@ impl Load {
         format!("{} tokens ({share:.0} % of the window)", self.tokens)
     }
 
+    /// Why the request and its reply would not fit the window together, where they would not.
+    pub(super) fn overflows(&self, policy: &Policy) -> Option<String> {
+        let (tokens, reply, window) = (self.tokens, self.reply, policy.window);
+        (reply > Tokens::ZERO && tokens + reply > window).then(|| {
+            format!("{tokens} tokens and the {reply} that the reply may have pass the window of {window}")
+        })
+    }
+
     /// What any engine waits for: an open loop with bound reasoning, unless the request is about to overflow.
     pub(super) fn waits(&self, policy: &Policy) -> Option<Due> {
         let reason =
             "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends";
-        let overflows = self.tokens > policy.drop_oldest;
+        let overflows = self.tokens > policy.drop_oldest || self.overflows(policy).is_some();
         (self.in_loop && !overflows).then(|| Due::NotYet(reason.to_owned()))
     }
 }

@@ -51,7 +51,8 @@ pub(super) fn floor(survey: &Survey<'_, '_>) -> Tokens {
 
 /// The results of the last step, which the model has not read yet, with the tokens that a digest would take off each.
 fn unread<'t, 'b>(survey: &Survey<'t, 'b>) -> impl Iterator<Item = (ResultAt<'t, 'b>, Tokens)> {
-    let last = survey.last_step();
+    // What the user chose to keep is kept as it is.
+    let last = survey.last_step().filter(|_| survey.wish.keep_from.is_none());
     // A result in words is what providers take for the newest message of the user, which nobody edits.
     let results = last
         .into_iter()
@@ -104,7 +105,8 @@ pub(super) fn fit(work: &mut Work<'_, '_, '_>, aim: Aim) -> Result<Option<Outcom
     let small = |unit: Option<usize>, most: Tokens| {
         unit.map(|unit| survey.units[unit]).filter(|tokens| *tokens <= most)
     };
-    let pinned = [small(survey.first_prompt(), of_room(SHARES.first)), small(survey.answer(), answer)];
+    let first = survey.first_prompt().map(|unit| survey.with_its_message(unit));
+    let pinned = [first.filter(|tokens| *tokens <= of_room(SHARES.first)), small(survey.answer(), answer)];
     let tail = room - most - pinned.into_iter().flatten().sum();
     let mut bounds = Bounds::by_tokens(survey, tail, of_room(SHARES.first));
     bounds.pin_answer(survey, answer);
@@ -131,7 +133,7 @@ pub(super) fn fit(work: &mut Work<'_, '_, '_>, aim: Aim) -> Result<Option<Outcom
     }
     if gone.is_empty() {
         restore_newest(&mut draft, wanted);
-        return if draft.changed.is_empty() { Ok(None) } else { settle(&draft, work.occasion, work.known) };
+        return if draft.is_empty() { Ok(None) } else { settle(&draft, work.occasion, work.known) };
     }
     // A size that was asked for is kept to; in a window that is too small all the same, the rules stay.
     let rules = match aim {

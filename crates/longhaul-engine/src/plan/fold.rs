@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::draft::Folding;
+use super::ours::Vouched;
 use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use super::work::Work;
@@ -10,7 +11,7 @@ use crate::Tokens;
 use crate::checkpoint::{self, Brief, Checkpoint, Quoted, Section, Topic};
 use crate::ledger::Placed;
 use crate::redact::{Content, Redacted};
-use crate::texts::{Closing, Marker};
+use crate::texts::{Closing, Marker, signed};
 use crate::transcript::{Block, BlockAt, Form, Part, PartKind, UnitKind};
 use crate::wire::Role;
 
@@ -21,34 +22,35 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let evidence = work.evidence();
     let marker = Marker { closing: closing(survey, before), memory: evidence.memory.clone() };
     let previous = previous(survey, gone);
-    let quotes = survey
-        .wish
-        .focus
-        .as_deref()
-        .and_then(Topic::on)
-        .map_or_else(Vec::new, |topic| quotes(work, gone, &topic));
+    let focus = survey.focus();
+    let quotes =
+        focus.as_deref().and_then(Topic::on).map_or_else(Vec::new, |topic| quotes(work, gone, &topic));
     let keep = &survey.wish.keep;
     let handle = |at: BlockAt| {
         let block = survey.transcript.block(at)?;
         keep.handle(&if block.text.is_some() { block.text() } else { block.raw().into() })
     };
+    let key = survey.wish.key.as_ref();
+    let mark = key.map_or(Tokens::ZERO, |_| MARK);
     let brief = Brief {
         evidence: &evidence,
         folded: &|unit| gone.contains(&unit),
         previous: previous.as_ref(),
         quotes: &quotes,
         handle: &handle,
-        budget: budget.max(survey.meter.counter.count(&Checkpoint::least(&marker))),
+        budget: (budget - mark).max(survey.meter.counter.count(&Checkpoint::least(&marker))),
         counter: survey.meter.counter,
         answer: survey.answer(),
-        focus: survey.wish.focus.as_deref(),
+        focus: focus.as_deref(),
         marker: &marker,
     };
     let written = checkpoint::write(&brief, work.redactor);
     let filled = |section: &&Section| !written.checkpoint.is_empty(**section);
     let sections = Section::ALL.iter().filter(filled).count();
-    let report = CheckpointReport { by: WrittenBy::Code, tokens: written.tokens, sections };
-    let placed = Placed { before, text: written.text };
+    let tokens = written.tokens + mark;
+    let report = CheckpointReport { by: WrittenBy::Code, tokens, sections };
+    let text = key.map_or_else(|| written.text.clone(), |key| signed(&written.text, key));
+    let placed = Placed { before, text, takes: survey.takes() };
     Folding { placed, report, found: written.found, kept: written.kept }
 }
 
@@ -79,11 +81,16 @@ fn closing(survey: &Survey<'_, '_>, before: usize) -> Closing {
 /// The checkpoint that this one replaces.
 fn previous(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> Option<Checkpoint> {
     let at = survey.checkpoint().filter(|at| gone.contains(at))?;
-    match &survey.transcript.units[at].kind {
-        UnitKind::Checkpoint(block) => Checkpoint::parse(&block.text()),
-        _ => None,
-    }
+    let UnitKind::Checkpoint(block) = &survey.transcript.units[at].kind else { return None };
+    let previous = Checkpoint::parse(&block.text())?;
+    Some(match survey.vouched {
+        Vouched::BySession => previous,
+        Vouched::ByNobody => previous.unvouched(),
+    })
 }
+
+/// What the mark of a session costs at most.
+const MARK: Tokens = Tokens(11);
 
 /// A handover of fewer tokens says nothing that anybody could go on from.
 pub(super) const SMALLEST: Tokens = Tokens(400);

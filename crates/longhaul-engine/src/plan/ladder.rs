@@ -13,7 +13,7 @@ use crate::Tokens;
 /// Climbs as far as needed. `protected` units stay, until a new session has to begin.
 pub(super) fn climb(draft: &mut Draft<'_, '_, '_>, target: Tokens, protected: &dyn Fn(usize) -> bool) {
     let policy = draft.survey.policy;
-    let drop_oldest = policy.drop_oldest;
+    let drop_oldest = policy.drop_oldest.min(draft.survey.limit());
     let rung = |step: Step, draft: &mut Draft<'_, '_, '_>, act: &dyn Fn(&mut Draft<'_, '_, '_>)| {
         let before = draft.total;
         act(draft);

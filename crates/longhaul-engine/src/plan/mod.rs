@@ -14,8 +14,11 @@ mod draft;
 mod engine;
 mod fit;
 mod fold;
+mod keep;
 mod ladder;
 mod look;
+mod ours;
+mod repair;
 mod report;
 mod sacred_zone;
 mod settle;
@@ -34,6 +37,7 @@ pub use sacred_zone::SacredZone;
 use crate::config::EngineName;
 use crate::ledger::Ledger;
 use crate::redact::{Rules, SessionKey};
+use crate::texts::keyed;
 use crate::{Rewrite, Tokens};
 
 /// The engine of that name.
@@ -58,10 +62,10 @@ pub enum Keep {
 impl Keep {
     /// The handle of a text: the same text has the same one, and nobody can make one without the key.
     fn handle(&self, text: &str) -> Option<String> {
-        const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-        let Self::Originals(key) = self else { return None };
-        let hash = blake3::keyed_hash(key.bytes(), text.as_bytes());
-        Some(hash.as_bytes().iter().take(10).map(|byte| ALPHABET[usize::from(byte % 32)] as char).collect())
+        match self {
+            Self::Originals(key) => Some(keyed(key, text)),
+            Self::Nothing => None,
+        }
     }
 }
 
@@ -109,6 +113,20 @@ pub struct Wish {
     pub facts: CountFacts,
     /// What counts as a secret in what is written.
     pub rules: Rules,
+    /// The key of the session: the checkpoint that is written carries its mark, and no other is taken for one of ours.
+    pub key: Option<SessionKey>,
+    /// Checkpoints that the session is known to have, word for word.
+    pub checkpoints: Vec<String>,
+    /// From which message on everything stays as it is; all before it may go.
+    pub keep_from: Option<usize>,
+}
+
+impl Wish {
+    /// Whether somebody asked for a compaction, whatever the threshold.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.force || self.to_tokens.is_some() || self.keep_from.is_some()
+    }
 }
 
 /// What is to be done with a transcript. There is one at a time, so its size does not matter.

@@ -20,6 +20,8 @@ pub struct Report {
     pub reason: String,
     /// Whether anything changed.
     pub changed: bool,
+    /// Whether what comes out fits the window, and the size that was asked for; where it does not, a note says why.
+    pub reached: bool,
     /// Tokens of the whole request.
     pub tokens: TokensReport,
     /// Messages before and after.

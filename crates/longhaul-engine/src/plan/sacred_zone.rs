@@ -11,16 +11,18 @@ use std::collections::HashSet;
 
 use super::draft::{Draft, InPlace, Length};
 use super::engine::{Due, Engine, Load};
+use super::ours::Ours;
 use super::report::{Restart, ZoneReport};
-use super::settle::{Occasion, settle, unchanged};
-use super::survey::Survey;
+use super::settle::{Occasion, finished, settle, unchanged};
+use super::survey::{ResultAt, Survey};
 use super::{Plan, Wish, ladder};
 use crate::config::EngineName;
+use crate::digest::is_digest;
 use crate::facts::{FactKind, Facts};
 use crate::known::Known;
 use crate::ledger::Placed;
 use crate::policy::{Policy, SacredBudget};
-use crate::texts::CHECKPOINT_OPENING;
+use crate::texts::{CHECKPOINT_OPENING, END_OPENING, signed};
 use crate::transcript::{Speaker, Transcript, UnitKind};
 use crate::{Refused, Tokens};
 
@@ -48,19 +50,20 @@ impl Engine for SacredZone {
 
     fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due {
         let (now, trigger) = (load.share_of(policy.window), self.starts_at(policy));
-        if load.tokens < trigger && !wish.force && wish.to_tokens.is_none() {
+        let overflows = load.overflows(policy);
+        if load.tokens < trigger && !wish.is_asked() && overflows.is_none() {
             return Due::NotYet(format!("below the trigger of {trigger}: {now}"));
         }
-        if let Some(wanted) = wish.to_tokens.filter(|wanted| load.tokens <= *wanted && !wish.force) {
+        if let Some(wanted) = wish.to_tokens.filter(|wanted| load.tokens <= *wanted) {
             return Due::NotYet(format!("already at or under the {wanted} tokens asked for: {now}"));
         }
         if let Some(later) = load.waits(policy) {
             return later;
         }
-        Due::Now(if load.tokens < trigger {
-            format!("asked for at {now}")
-        } else {
-            format!("{now} reach the trigger of {trigger}")
+        Due::Now(match overflows {
+            Some(reason) => reason,
+            None if load.tokens < trigger => format!("asked for at {now}"),
+            None => format!("{now} reach the trigger of {trigger}"),
         })
     }
 
@@ -71,9 +74,11 @@ impl Engine for SacredZone {
         known: &mut Known,
         transcript: &Transcript<'_>,
     ) -> Result<Plan, Refused> {
-        let mut survey = Survey::new(policy, wish, known, transcript);
+        let ours = Ours::of(policy, wish, transcript);
+        let mut survey = Survey::new(policy, wish, known, &ours);
         survey.about.extend(wish.focus.clone());
-        let (survey, target) = (&survey, wish.to_tokens.unwrap_or(policy.sacred.target));
+        let target = wish.to_tokens.unwrap_or(policy.sacred.target.min(survey.limit()));
+        let survey = &survey;
         let occasion = |reason: String, zone: Option<ZoneReport>| {
             let (engine, floor) = (self.name(), ladder::floor(survey));
             Occasion { engine, reason, target, floor, zone }
@@ -85,32 +90,45 @@ impl Engine for SacredZone {
         };
         let zone = zone(survey);
         let occasion = |reason: String| occasion(reason, Some(zone));
-        let forced_below = wish.force && survey.total <= target;
-        let shrink_to = if forced_below { Tokens::ZERO } else { target };
+        // Who insists gets all that may be had, so that there is nothing left to insist on.
+        let shrink_to = if wish.force && wish.to_tokens.is_none() { Tokens::ZERO } else { target };
         let protected = protected(survey, zone.recent);
         let mut draft = Draft::new(survey);
         shrink(&mut draft, shrink_to, &protected);
         ladder::climb(&mut draft, target, &protected);
         if draft.is_empty() {
-            return leave(occasion(format!(
-                "nothing to shrink: no output outside the protected zone is large enough (the floor is {} tokens)",
-                ladder::floor(survey)
-            )));
+            return leave(occasion(nothing_to_shrink(survey, zone.recent)));
         }
         mark_what_is_gone(&mut draft);
         if let Some(outcome) = settle(&draft, &occasion(reason), known)? {
-            return Ok(Plan::Ready(outcome));
+            return Ok(Plan::Ready(finished(outcome, survey, known)?));
         }
         let reason = "what could be removed is smaller than what would stand in its place";
         leave(occasion(reason.to_owned()))
     }
 }
 
+/// Why nothing shrinks: what protects the large outputs, or that there are none.
+fn nothing_to_shrink(survey: &Survey<'_, '_>, recent: Tokens) -> String {
+    let least = survey.policy.sacred.min;
+    let results = (0..survey.units.len()).flat_map(|unit| survey.results(unit));
+    let is_whole = |result: &ResultAt<'_, '_>| !is_digest(&result.block.text(), &result.exchange.tool);
+    let large = results.filter(|result| survey.tokens(result.at) > least && is_whole(result)).count();
+    if large == 0 {
+        return format!("nothing to shrink: no output has more than {least} tokens (sacred_zone.min_tokens)");
+    }
+    format!(
+        "nothing to shrink: the {large} outputs over {least} tokens stand in the first exchange or the newest {recent} tokens, \
+         which are protected (sacred_zone.recent_tokens)"
+    )
+}
+
 /// Says where units went without a summary, and how many messages with them.
 fn mark_what_is_gone(draft: &mut Draft<'_, '_, '_>) {
     let Some(first) = draft.gone.first() else { return };
     let text = marker(draft.gone_messages(), draft.restart().as_ref());
-    draft.in_place = InPlace::Count(Placed { before: *first, text });
+    let text = draft.survey.wish.key.as_ref().map_or_else(|| text.clone(), |key| signed(&text, key));
+    draft.in_place = InPlace::Count(Placed { before: *first, text, takes: draft.survey.takes() });
 }
 
 /// What stands in the place of messages that went without a summary.
@@ -123,7 +141,7 @@ fn marker(messages: usize, restart: Option<&Restart>) -> String {
     let (noun, verb) = if messages == 1 { ("message", "was") } else { ("messages", "were") };
     format!(
         "{CHECKPOINT_OPENING}: {messages} earlier {noun}{from} {verb} removed from here on without a summary, because the context \
-         window was full. For reference only; go on from the recent messages below.]"
+         window was full. For reference only; go on from the recent messages below.]\n\n{END_OPENING}.]"
     )
 }
 
@@ -168,6 +186,8 @@ fn zone(survey: &Survey<'_, '_>) -> ZoneReport {
     let open_error = newest.iter().rev().find_map(|at| failed(survey, *at)).unwrap_or(false);
     let busy = 0.25 * (calls_a_turn / BUSY_TURN).min(1.0) + if open_error { 0.25 } else { 0.0 };
     let wanted = Tokens((recent.number() as f64 * (0.5 + refers_back + busy)) as u64);
+    // What the session is like changes with what is made shorter of it. Who insists twice gets the same zone twice.
+    let wanted = if survey.wish.force { recent } else { wanted };
     let recent = wanted.clamp(recent_least, recent_most.max(recent_least));
     ZoneReport { recent, refers_back, calls_a_turn, open_error }
 }

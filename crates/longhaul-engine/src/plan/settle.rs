@@ -1,19 +1,20 @@
 //! From decisions to a rewrite, and the account of it: the same for every engine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Outcome;
 use super::draft::Draft;
 use super::report::{
     CostReport, EvidenceReport, Pair, Report, StateReport, TokensReport, UnitsReport, ZoneReport,
 };
 use super::survey::Survey;
+use super::{Outcome, repair};
+use crate::cache::{self, MOST_MARKS};
 use crate::config::EngineName;
+use crate::json::pointer;
 use crate::known::Known;
-use crate::ledger::Decisions;
+use crate::ledger::{Decisions, Ledger};
 use crate::redact::{Content, Redactor};
-use crate::transcript::ElementId;
-use crate::{Refused, Rewrite, Tokens, wire};
+use crate::{Refused, Rewrite, Tokens, Transcript, wire};
 
 /// Why there is a compaction, or none, and what it is to come to.
 #[derive(Debug, Clone)]
@@ -40,10 +41,16 @@ pub(super) fn settle(
         gone: draft.gone.clone(),
         texts: draft.standing().map(|(at, changed)| (*at, changed.to.clone())).collect(),
         removed: unbound.clone(),
+        stubs: draft.stubs.clone(),
         checkpoint: draft.in_place.placed().cloned(),
     };
-    let ledger = decisions.first(transcript);
-    let rewrite = Rewrite::new(transcript, ledger.edits(transcript))?;
+    let unrepaired = Decisions { stubs: BTreeMap::new(), ..decisions.clone() };
+    let mut ledger = decisions.first(transcript);
+    let rewrite = Rewrite::new(transcript, ledger.edits(transcript)).or_else(|_| {
+        // A stub can be in the way of a checkpoint in the same message, which is worth more.
+        ledger = unrepaired.first(transcript);
+        Rewrite::new(transcript, ledger.edits(transcript))
+    })?;
     let body = rewrite.apply(transcript.body);
     let (rewritten, _) = wire::parse(transcript.dialect, &body)?;
     let (after, messages) = (survey.meter.parts(known, &rewritten).total(), rewritten.message_count());
@@ -56,9 +63,11 @@ pub(super) fn settle(
     let (digested, gone) = (touched.collect::<BTreeSet<_>>().len(), draft.gone.len());
     let checkpoint = draft.in_place.folding().map(|folding| folding.report);
     let (summarized, dropped) = if checkpoint.is_some() { (gone, 0) } else { (0, gone) };
-    let tokens = TokensReport { after, warm: warm(survey, &rewrite), ..same.tokens };
+    // What stays warm is counted when it is settled which outcome it is.
+    let tokens = TokensReport { after, warm: Tokens::ZERO, ..same.tokens };
     let report = Report {
         changed: true,
+        reached: reached(survey, after),
         messages: Pair { after: messages, ..same.messages },
         bytes: Pair { after: body.len(), ..same.bytes },
         units: UnitsReport { kept: same.units.kept - digested - gone, digested, summarized, dropped },
@@ -67,11 +76,10 @@ pub(super) fn settle(
         checkpoint,
         ratio: tokens.saved(),
         unsummarized: if checkpoint.is_some() { 0 } else { draft.gone_messages() },
-        cost: cost(survey, after, after - tokens.warm),
         state: StateReport::after(0, tokens.saved()),
         ladder: draft.ladder.clone(),
         restart: draft.restart(),
-        notes: notes(draft, occasion, after),
+        notes: [notes(draft, occasion, after), marks_gone(&ledger, transcript)].concat(),
         tokens,
         ..same
     };
@@ -90,15 +98,52 @@ fn cost(survey: &Survey<'_, '_>, after: Tokens, cold_tokens: Tokens) -> CostRepo
     }
 }
 
+/// What was folded although somebody would expect it to stay.
+fn folded_after_all(draft: &Draft<'_, '_, '_>) -> Vec<String> {
+    let survey = draft.survey;
+    let mut notes = Vec::new();
+    if survey.kept.no_room > 0 && !draft.gone.is_empty() {
+        let count = survey.kept.no_room;
+        let steps = if count == 1 { "step" } else { "steps" };
+        notes.push(format!(
+            "{count} older {steps} of kept tools found no room and may be folded (compression.keep_tools)"
+        ));
+    }
+    if let Some(first) = survey.first_prompt().filter(|first| draft.gone.contains(first))
+        && survey.of_its_message(first).count() > 1
+    {
+        notes.push("the first message did not fit and is folded whole".to_owned());
+    }
+    notes
+}
+
+/// Whether a request of this size fits the window, and the size that was asked for.
+fn reached(survey: &Survey<'_, '_>, after: Tokens) -> bool {
+    after <= survey.limit() && survey.wish.to_tokens.is_none_or(|wanted| after <= wanted)
+}
+
+/// What a request of this size is still over, and why.
+fn shortfall(survey: &Survey<'_, '_>, occasion: &Occasion, after: Tokens) -> Option<String> {
+    let (floor, window, reply) = (occasion.floor, survey.policy.window, survey.reply());
+    let limits = [
+        (window, format!("window of {window} tokens")),
+        (survey.limit(), format!("window of {window} tokens with the {reply} that the reply may have")),
+        (occasion.target, format!("target of {} tokens", occasion.target)),
+    ];
+    let (limit, name) = limits.into_iter().find(|(limit, _)| after > *limit)?;
+    Some(if floor > limit {
+        format!("still over the {name}: {floor} of them no step can take away")
+    } else {
+        format!("still over the {name}: what is left is protected, or not shorter in other words")
+    })
+}
+
 /// What a person should know: a goal that was missed, reasoning that may be refused.
 fn notes(draft: &Draft<'_, '_, '_>, occasion: &Occasion, after: Tokens) -> Vec<String> {
-    let window = draft.survey.policy.window;
-    let (floor, target) = (occasion.floor, occasion.target);
     let mut notes = draft.notes.clone();
-    let over = [(window, "window"), (target, "target")].into_iter().find(|(limit, _)| after > *limit);
-    if let Some((limit, name)) = over {
-        notes.push(format!("still over the {name} of {limit} tokens: {floor} of them no step can take away"));
-    }
+    notes.extend(shortfall(draft.survey, occasion, after));
+    notes.extend(folded_after_all(draft));
+    notes.extend(repair::repaired(draft));
     if draft.survey.in_loop() {
         let note = "a tool loop is open, and its reasoning is bound to what was changed; the provider may refuse it \
                     unless it is told to drop such blocks";
@@ -107,26 +152,52 @@ fn notes(draft: &Draft<'_, '_, '_>, occasion: &Occasion, after: Tokens) -> Vec<S
     notes
 }
 
-/// Tokens before the first splice, in reading order: tools and system come first wherever they stand in the body.
-fn warm(survey: &Survey<'_, '_>, rewrite: &Rewrite) -> Tokens {
-    let Some(first) = rewrite.splices().first().map(|splice| splice.at.start) else { return survey.total };
-    let starts_after = |id: &ElementId| survey.transcript.span_of(*id).end > first;
-    let cold = survey.transcript.units.iter().zip(&survey.units);
-    let cold: Tokens =
-        cold.filter(|(unit, _)| unit.owns.iter().any(starts_after)).map(|(_, tokens)| *tokens).sum();
-    survey.total - cold
+/// The outcome with what only the one that is chosen is asked for: what it does to the provider's cache, which costs a reading of
+/// both bodies, and what is wrong in it as it was before.
+pub(super) fn finished(
+    mut outcome: Outcome,
+    survey: &Survey<'_, '_>,
+    known: &mut Known,
+) -> Result<Outcome, Refused> {
+    let (after, _) = wire::parse(survey.transcript.dialect, &outcome.body)?;
+    let (old, new) = (wire::reading(survey.transcript), wire::reading(&after));
+    let report = &mut outcome.report;
+    report.notes.extend(repair::named(&after));
+    report.tokens.warm = cache::warm(&old, &after, &new, &survey.policy.model, known).tokens;
+    report.cost = cost(survey, report.tokens.after, report.tokens.after - report.tokens.warm);
+    Ok(outcome)
+}
+
+/// Which of the client's cache marks were too many.
+fn marks_gone(ledger: &Ledger, transcript: &Transcript<'_>) -> Vec<String> {
+    let places = ledger.surplus_marks(transcript).into_iter().filter_map(|mark| {
+        let at = pointer(transcript.body, mark.holder)?;
+        Some(if at.is_empty() { "/".to_owned() } else { at })
+    });
+    let places: Vec<String> = places.collect();
+    if places.is_empty() {
+        return Vec::new();
+    }
+    let note = format!(
+        "cache breakpoints removed, because a provider takes {MOST_MARKS}: those on {}",
+        places.join(", ")
+    );
+    vec![note]
 }
 
 /// The report of a compaction that does nothing.
 pub(super) fn unchanged(survey: &Survey<'_, '_>, occasion: &Occasion) -> Report {
     let transcript = survey.transcript;
     let (messages, bytes) = (transcript.message_count(), transcript.body.len());
+    let reached = reached(survey, survey.total);
+    let missed = shortfall(survey, occasion, survey.total).filter(|_| !reached);
     Report {
         dialect: transcript.dialect,
         dialect_sure: transcript.dialect_sure,
         engine: occasion.engine,
         reason: occasion.reason.clone(),
         changed: false,
+        reached,
         tokens: TokensReport {
             before: survey.total,
             after: survey.total,
@@ -151,6 +222,6 @@ pub(super) fn unchanged(survey: &Survey<'_, '_>, occasion: &Occasion) -> Report 
         zone: occasion.zone,
         ladder: Vec::new(),
         restart: None,
-        notes: Vec::new(),
+        notes: missed.into_iter().chain(repair::named(transcript)).collect(),
     }
 }

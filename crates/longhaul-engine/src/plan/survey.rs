@@ -5,11 +5,13 @@ use std::ops::Range;
 
 use super::Wish;
 use super::engine::Load;
+use super::keep::Kept;
+use super::ours::{Ours, Vouched};
 use crate::Tokens;
 use crate::known::Known;
 use crate::meter::Meter;
 use crate::policy::Policy;
-use crate::seat::gone_messages;
+use crate::seat::{Takes, gone_messages};
 use crate::transcript::{
     Block, BlockAt, BlockKind, ElementId, Exchange, Part, PartKind, Place, Seal, Speaker, Status, Transcript,
     Unit, UnitKind,
@@ -32,6 +34,12 @@ pub(super) struct Survey<'t, 'b> {
     blocks: Vec<Vec<Tokens>>,
     /// How the newest prompt begins: what the task is about.
     pub(super) about: Vec<String>,
+    /// On whose word the checkpoint in it is one.
+    pub(super) vouched: Vouched,
+    /// What stays because the user wants it so.
+    pub(super) kept: Kept,
+    /// Messages that look like a checkpoint and are none of ours.
+    others: &'t BTreeSet<usize>,
 }
 
 /// How much of a prompt or reply says what it is about.
@@ -46,12 +54,8 @@ pub(super) struct ResultAt<'t, 'b> {
 }
 
 impl<'t, 'b> Survey<'t, 'b> {
-    pub(super) fn new(
-        policy: &'t Policy,
-        wish: &'t Wish,
-        known: &mut Known,
-        transcript: &'t Transcript<'b>,
-    ) -> Self {
+    pub(super) fn new(policy: &'t Policy, wish: &'t Wish, known: &mut Known, ours: &'t Ours<'_, 'b>) -> Self {
+        let (transcript, vouched) = (&*ours.transcript, ours.vouched);
         let meter = Meter::of(&policy.model);
         let counts = meter.blocks(known, transcript.blocks());
         let besides = meter.besides(known, &transcript.units, transcript.message_count());
@@ -62,10 +66,24 @@ impl<'t, 'b> Survey<'t, 'b> {
         let units = transcript.units.iter().zip(&blocks);
         let units =
             units.map(|(unit, blocks)| blocks.iter().copied().sum::<Tokens>() + meter.around(known, unit));
-        let units = units.collect();
+        let units: Vec<Tokens> = units.collect();
         let outside = meter.outside(known, transcript);
         let about = Vec::new();
-        let mut survey = Self { policy, wish, transcript, meter, total, units, outside, blocks, about };
+        let (kept, others) = (Kept::of(policy, wish, transcript, &units), &ours.others);
+        let mut survey = Self {
+            policy,
+            wish,
+            transcript,
+            meter,
+            total,
+            units,
+            outside,
+            blocks,
+            about,
+            vouched,
+            kept,
+            others,
+        };
         survey.about = survey.newest_prompt().map_or_else(Vec::new, |at| {
             let words = transcript.units[at].blocks().filter(|block| block.kind == BlockKind::Text);
             words.map(|block| block.opening(FOCUS_BYTES).into_owned()).collect()
@@ -80,7 +98,36 @@ impl<'t, 'b> Survey<'t, 'b> {
 
     /// What says whether a compaction is due.
     pub(super) fn load(&self) -> Load {
-        Load { tokens: self.total, bytes: self.transcript.body.len(), in_loop: self.in_loop() }
+        let (tokens, bytes) = (self.total, self.transcript.body.len());
+        Load { tokens, reply: self.reply(), bytes, in_loop: self.in_loop() }
+    }
+
+    /// What the reply may have, where it shares the window with the request: as much as is asked for and the model can give. More
+    /// than the window is no room that a compaction could make.
+    pub(super) fn reply(&self) -> Tokens {
+        let facts = &self.policy.model.facts;
+        let asked = self.transcript.longest_reply.map_or(Tokens::ZERO, Tokens);
+        let most = if self.policy.model.is_assumed("max_output") { asked } else { facts.max_output };
+        let shares = facts.input_limit.is_none() && asked.min(most) < self.policy.window;
+        if shares { asked.min(most) } else { Tokens::ZERO }
+    }
+
+    /// The most that the request may hold: the window, less the room of the reply.
+    pub(super) fn limit(&self) -> Tokens {
+        self.policy.window - self.reply()
+    }
+
+    /// What is too large for the window, however it was made smaller.
+    pub(super) fn too_large(&self) -> Tokens {
+        self.policy.digest_all.min(self.limit())
+    }
+
+    /// What the provider takes, for the seat of a checkpoint.
+    pub(super) fn takes(&self) -> Takes {
+        match self.policy.model.facts.user_after_tool {
+            true => Takes::UserAfterTool,
+            false => Takes::ReplyAfterTool,
+        }
     }
 
     /// Whether the transcript ends in a tool loop with reasoning that is bound to it: nobody has spoken since it began, and the
@@ -98,8 +145,10 @@ impl<'t, 'b> Survey<'t, 'b> {
     pub(super) fn results(&self, unit: usize) -> Vec<ResultAt<'t, 'b>> {
         let parts = self.transcript.parts_of(unit).filter(|part| part.block.is_editable_text());
         let results = parts.filter_map(|part| match part.kind {
-            PartKind::Result { exchange, .. } => Some(ResultAt { at: part.at, exchange, block: part.block }),
-            PartKind::Said | PartKind::Call(_) => None,
+            PartKind::Result { exchange, .. } if !self.policy.keep.tool(&exchange.tool) => {
+                Some(ResultAt { at: part.at, exchange, block: part.block })
+            }
+            _ => None,
         });
         results.collect()
     }
@@ -149,8 +198,9 @@ impl<'t, 'b> Survey<'t, 'b> {
 
     /// The units that hold part of the newest message under the user's name, tool results apart. Whoever wrote it, that is
     /// what providers take for the newest thing said.
-    fn newest_message(&self) -> Vec<usize> {
-        let said = |unit: &Unit<'b>| match &unit.kind {
+    fn newest_message(&self, but: &BTreeSet<usize>) -> Vec<usize> {
+        let said = |(at, unit): (usize, &Unit<'b>)| match &unit.kind {
+            _ if but.contains(&at) => Vec::new(),
             UnitKind::Prompt { .. } => unit.owns.clone(),
             UnitKind::Step { exchanges, .. } => {
                 let spoken = exchanges.iter().filter(|e| e.call.is_none() && e.status == Status::Answered);
@@ -158,8 +208,13 @@ impl<'t, 'b> Survey<'t, 'b> {
             }
             UnitKind::Checkpoint(_) | UnitKind::Opaque(_) => Vec::new(),
         };
-        let messages =
-            self.transcript.units.iter().flat_map(said).filter_map(|id| self.transcript.message_of(id));
+        let messages = self
+            .transcript
+            .units
+            .iter()
+            .enumerate()
+            .flat_map(said)
+            .filter_map(|id| self.transcript.message_of(id));
         let is_user = |message: &usize| self.transcript.role(*message) == Some(Role::User);
         let newest = messages.collect::<BTreeSet<_>>().into_iter().rev().find(is_user);
         let holds = |unit: &Unit<'b>| unit.owns.iter().any(|id| self.transcript.message_of(*id) == newest);
@@ -173,8 +228,36 @@ impl<'t, 'b> Survey<'t, 'b> {
     pub(super) fn must_stay(&self) -> BTreeSet<usize> {
         let understood = |unit: &Unit<'_>| !matches!(unit.kind, UnitKind::Opaque(_));
         let last = [self.units.len().checked_sub(1), self.transcript.units.iter().rposition(understood)];
-        let said = self.newest_message().into_iter().chain(self.newest_prompt());
-        said.chain(last.into_iter().flatten()).chain(self.instructions()).collect()
+        // Who has no key takes what looks like a checkpoint for one, and the message before it for the newest.
+        let others = (!self.others.is_empty()).then_some(self.others);
+        let none = BTreeSet::new();
+        let newest = [Some(&none), others].into_iter().flatten();
+        let newest: Vec<usize> = newest.flat_map(|but| self.newest_message(but)).collect();
+        let said = newest.into_iter().chain(self.newest_prompt());
+        let kept = self.kept.units();
+        said.chain(last.into_iter().flatten()).chain(self.instructions()).chain(kept).collect()
+    }
+
+    /// What the handover is to keep before all else: what was asked for now, and what is always wanted.
+    pub(super) fn focus(&self) -> Option<String> {
+        let wishes = [self.wish.focus.as_deref(), self.policy.instructions.as_deref()];
+        let wishes: Vec<&str> = wishes.into_iter().flatten().collect();
+        (!wishes.is_empty()).then(|| wishes.join("\n"))
+    }
+
+    /// What a unit costs with all that is said in the same message: it stays or goes with that.
+    pub(super) fn with_its_message(&self, unit: usize) -> Tokens {
+        self.of_its_message(unit).map(|unit| self.units[unit]).sum()
+    }
+
+    /// The prompts of a prompt's message, itself among them.
+    pub(super) fn of_its_message(&self, unit: usize) -> impl Iterator<Item = usize> {
+        let units = &self.transcript.units;
+        let message = |unit: usize| units[unit].owns.first().and_then(|id| self.transcript.message_of(*id));
+        let own = message(unit);
+        let is_prompt = |unit: usize| matches!(units[unit].kind, UnitKind::Prompt { .. });
+        let others = (0..units.len()).filter(move |other| is_prompt(*other) && message(*other) == own);
+        others.chain((!is_prompt(unit)).then_some(unit))
     }
 
     /// The last step, if nothing was said since: its results are unread.

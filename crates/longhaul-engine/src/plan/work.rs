@@ -3,11 +3,12 @@
 use std::rc::Rc;
 
 use super::draft::Draft;
+use super::repair;
 use super::settle::Occasion;
 use super::survey::Survey;
 use crate::evidence::Evidence;
 use crate::known::Known;
-use crate::passes::{self, ByteLimits, Scope};
+use crate::passes::{self, ByteLimits, Change, Scope};
 use crate::redact::Redactor;
 
 /// What a compaction works with.
@@ -54,8 +55,13 @@ pub(super) fn prune(
     };
     let mut changes = passes::run_all(&scope);
     changes.extend(passes::byte_budget(&scope, ByteLimits::default()));
-    for change in changes {
+    let is_kept = |change: &Change| {
+        let part = survey.transcript.parts_of(change.at.unit).nth(change.at.block);
+        part.and_then(|part| part.kind.exchange()).is_some_and(|e| survey.policy.keep.tool(&e.tool))
+    };
+    for change in changes.into_iter().filter(|change| !is_kept(change)) {
         let why = change.why();
         draft.change(change.at, change.to, why);
     }
+    repair::repair(draft, may_change);
 }

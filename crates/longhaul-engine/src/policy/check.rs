@@ -61,12 +61,35 @@ pub(super) fn ranges(config: &Config) -> Result<(), Invalid> {
             format!("{} {problem}", sacred_zone.digest_tokens.number()),
         ));
     }
+    prices(config)?;
     for (key, value) in [
         ("compression.protect_last_n", compression.protect_last_n as u64),
         ("sacred_zone.digest_tokens", sacred_zone.digest_tokens.number()),
     ] {
         if value == 0 {
             return Err(invalid(key, "must be at least 1".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// A dollar a token is more than anybody asks; beyond it sums would end in infinity.
+const HIGHEST_PRICE: f64 = 1e6;
+
+fn prices(config: &Config) -> Result<(), Invalid> {
+    for (model, stated) in &config.models {
+        let stated = &stated.prices;
+        for (name, price) in [
+            ("input", stated.input),
+            ("output", stated.output),
+            ("cache_read", stated.cache_read),
+            ("cache_write", stated.cache_write),
+            ("cache_write_1h", stated.cache_write_1h),
+        ] {
+            if let Some(price) = price.filter(|price| !(0.0..=HIGHEST_PRICE).contains(price)) {
+                let problem = format!("{price} must be from 0 to 1000000 dollars a million tokens");
+                return Err(invalid(&format!("models.{model}.prices.{name}"), problem));
+            }
         }
     }
     Ok(())

@@ -125,6 +125,8 @@ fn a_value_out_of_range_is_refused_by_its_key() {
         (json!({"compression": {"threshold": -0.5}}), "compression.threshold"),
         (json!({"compression": {"threshold_tokens": 0}}), "compression.threshold_tokens"),
         (json!({"compression": {"target_ratio": 0.05}}), "compression.target_ratio"),
+        (json!({"models": {"gpt-5": {"prices": {"input": -1}}}}), "models.gpt-5.prices.input"),
+        (json!({"models": {"gpt-5": {"prices": {"cache_read": 1e300}}}}), "models.gpt-5.prices.cache_read"),
         (json!({"compression": {"target_ratio": 0.9}}), "compression.target_ratio"),
         (json!({"compression": {"protect_last_n": 0}}), "compression.protect_last_n"),
         (json!({"sacred_zone": {"trigger": 0.0}}), "sacred_zone.trigger"),
@@ -191,4 +193,28 @@ fn the_keys_of_the_configuration_are_its_fields() {
     let keys = Config::keys();
     assert_eq!(keys["compression"]["threshold"], json!(0.5));
     assert!(keys["models"]["*"]["capabilities"]["window"].is_number());
+}
+
+#[test]
+fn tools_are_kept_by_name_or_pattern() {
+    let keep = policy(json!({"compression": {"keep_tools": ["skill", "mcp__*__read", "todo?"]}}), "m").keep;
+    for (name, kept) in [
+        ("skill", true),
+        ("skills", false),
+        ("mcp__files__read", true),
+        ("mcp__a__b__read", true),
+        ("mcp__files__write", false),
+        ("todos", true),
+        ("todo", false),
+        ("", false),
+    ] {
+        assert_eq!(keep.tool(name), kept, "{name}");
+    }
+    assert!(policy(json!({"compression": {"keep_tools": ["*"]}}), "m").keep.tool("anything"));
+}
+
+#[test]
+fn a_threshold_over_the_hygiene_of_a_gateway_is_allowed() {
+    let p = policy(json!({"compression": {"threshold": 0.85}}), "claude-opus-4-5");
+    assert_eq!(p.threshold, Tokens(170_000));
 }

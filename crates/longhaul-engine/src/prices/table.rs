@@ -50,9 +50,12 @@ impl Sum for Dollars {
     }
 }
 
-/// Cents and, where there are hardly any, what matters of them: `$1.87`, `$0.0042`, `-$0.03`.
+/// Cents and, where there are hardly any, what matters of them: `$1.87`, `$0.0042`, `-$0.03`. What is no amount is said so.
 impl fmt::Display for Dollars {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.is_finite() {
+            return f.pad("unknown");
+        }
         let sign = if self.0 < 0.0 { "-" } else { "" };
         let amount = self.0.abs();
         let digits = if amount >= 0.1 || amount == 0.0 { 2 } else { 4 };
@@ -126,6 +129,10 @@ pub(crate) fn times(tokens: Tokens, price: f64) -> Dollars {
 pub struct Prices {
     /// The prices.
     pub price: Price,
+    /// The pattern of the row that they come from; none where the configuration states them all.
+    pub row: Option<String>,
+    /// Whether the row is about another model, the nearest that is on the list.
+    pub nearest: bool,
     /// The ones that are not on the page named.
     pub assumed: BTreeSet<String>,
     /// Where they were read.
@@ -156,7 +163,8 @@ impl Prices {
     }
 }
 
-/// The prices of the model with this name; none for one that no row describes, which is not the same as free.
+/// The prices of the model with this name; none for one that no row describes, which is not the same as free. Those of a row for
+/// another version of the model are assumed.
 #[must_use]
 pub fn find(name: &str) -> Option<Prices> {
     let pattern = *models::matching(TABLE.iter().map(|row| row.pattern.as_str()), name).first()?;
@@ -169,7 +177,11 @@ pub fn find(name: &str) -> Option<Prices> {
         output: row.output,
         long: row.long,
     };
-    Some(Prices { price, assumed: row.assumed.clone(), source: row.source.clone(), date: row.date.clone() })
+    let nearest = row.family || models::names_another_version(pattern, name);
+    let all = || ["input", "write_5m", "write_1h", "read", "output"].map(str::to_owned).into_iter().collect();
+    let assumed = if nearest { all() } else { row.assumed.clone() };
+    let (source, date) = (row.source.clone(), row.date.clone());
+    Some(Prices { price, row: Some(pattern.to_owned()), nearest, assumed, source, date })
 }
 
 /// The prices that hold for a model with this configuration: the table's, with what the user states in every row that matches
@@ -185,7 +197,14 @@ pub fn stated(config: &config::Config, name: &str) -> Option<Prices> {
         let (input, output) = (price_of(|row| row.input)?, price_of(|row| row.output)?);
         let price = Price { input, write_5m: input, write_1h: input, read: input, output, long: None };
         let assumed = ["write_5m", "write_1h", "read"].map(str::to_owned).into_iter().collect();
-        Some(Prices { price, assumed, source: "the configuration".to_owned(), date: String::new() })
+        Some(Prices {
+            price,
+            row: None,
+            nearest: false,
+            assumed,
+            source: "the configuration".to_owned(),
+            date: String::new(),
+        })
     };
     let prices = find(name).or_else(from_scratch)?;
     Some(rows.into_iter().fold(prices, Prices::with))
@@ -209,6 +228,9 @@ struct Row {
     long: Option<LongTariff>,
     #[serde(default)]
     assumed: BTreeSet<String>,
+    /// Whether it stands for every model of its family that has no row of its own.
+    #[serde(default)]
+    family: bool,
     source: String,
     date: String,
 }
@@ -287,5 +309,29 @@ mod tests {
     fn money_shows_its_sign() {
         let shown = [1.874, -0.031, 0.00421, 0.0].map(|amount| Dollars(amount).to_string());
         assert_eq!(shown, ["$1.87", "-$0.0310", "$0.0042", "$0.00"]);
+    }
+
+    #[test]
+    fn what_is_no_amount_is_said_in_words() {
+        for amount in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            assert_eq!(Dollars(amount).to_string(), "unknown");
+        }
+    }
+
+    #[test]
+    fn a_row_vouches_for_its_own_version_only() {
+        for (name, row, is_assumed) in [
+            ("gpt-5", "gpt-5", false),
+            ("gpt-5-2025-08-07", "gpt-5", false),
+            ("gpt-5-codex", "gpt-5", false),
+            ("gpt-5.9", "gpt-5", true),
+            ("claude-sonnet-4-6", "claude-sonnet-4-6", false),
+            ("claude-opus-4-9", "claude-opus-4", true),
+            ("claude-sonata-9", "claude", true),
+        ] {
+            let found = find(name).unwrap();
+            assert_eq!((found.row.as_deref(), found.nearest), (Some(row), is_assumed), "{name}");
+            assert!(!found.nearest || found.assumed.contains("input"), "{name}");
+        }
     }
 }

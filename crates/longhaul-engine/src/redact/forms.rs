@@ -107,13 +107,10 @@ fn netrc(text: &[u8], at: usize, rules: &Standard) -> Option<(usize, usize)> {
     if !matches!(word(&first), b"login" | b"account" | b"password") {
         return None;
     }
-    let (start, end) = match word(&first) {
-        b"password" => words.next()?,
-        _ => {
-            words.find(|range| word(range) == b"password")?;
-            words.next()?
-        }
-    };
+    if word(&first) != b"password" {
+        words.find(|range| word(range) == b"password")?;
+    }
+    let (start, end) = words.next()?;
     let end = start
         + text[start..end].iter().take_while(|byte| !matches!(byte, b'"' | b'\'' | b'\\' | b'`')).count();
     value::is_secret(&text[start..end], Class::Password, Written::Tight, &rules.placeholders)
@@ -266,7 +263,7 @@ pub(super) fn service_key(runs: &Runs, start: usize, end: usize) -> Option<(usiz
     // A name and a space before hexadecimal digits of no key's length: as likely a commit, cut short.
     let hex = value.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
     let checksum = !assigned && hex && !matches!(value.len(), 32 | 36 | 40 | 64);
-    let path = value.iter().filter(|byte| **byte == b'/').count() >= 2 && !value.ends_with(b"=");
+    let path = memchr::memchr_iter(b'/', value).count() >= 2 && !value.ends_with(b"=");
     let key = (16..=256).contains(&value.len())
         && !path
         && value::is_dense(value, 16)

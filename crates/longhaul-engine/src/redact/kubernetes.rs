@@ -112,8 +112,8 @@ fn opening(text: &[u8], floor: usize, at: usize) -> usize {
 /// The brace that closes the object around `at`, or the limit.
 fn closing(text: &[u8], at: usize, limit: usize) -> usize {
     let mut depth = 0usize;
-    for place in at..limit {
-        match text[place] {
+    for (place, byte) in text.iter().enumerate().take(limit).skip(at) {
+        match byte {
             b'{' => depth += 1,
             b'}' if depth == 0 => return place,
             b'}' => depth -= 1,

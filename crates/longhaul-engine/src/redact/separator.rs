@@ -76,9 +76,9 @@ fn colon(text: &[u8], at: usize) -> Option<(Separator, usize)> {
 
 /// `for the staging host is`, `of root:`: who the password is for, up to where it is told.
 fn said_of(rest: &[u8]) -> Option<usize> {
+    const TOLD: [&[u8]; 3] = [b" is ", b": ", b" = "];
     let leads = [&b"for "[..], b"of ", b"to "].iter().any(|lead| rest.starts_with(lead));
     let line = &rest[..memchr::memchr2(b'\n', b'"', rest).unwrap_or(rest.len())];
-    const TOLD: [&[u8]; 3] = [b" is ", b": ", b" = "];
     let told = TOLD.iter().filter_map(|told| Some(memchr::memmem::find(line, told)? + told.len()));
     told.min().filter(|_| leads)
 }

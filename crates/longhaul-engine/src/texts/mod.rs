@@ -16,6 +16,7 @@ mod entry;
 mod file_note;
 mod head;
 mod image;
+mod keyed;
 mod marker;
 
 pub(crate) use cut::is_cut;
@@ -24,4 +25,6 @@ pub use entry::{Act, Entry};
 pub use file_note::FileNote;
 pub use head::DigestHead;
 pub use image::ImageMark;
-pub use marker::{CHECKPOINT_OPENING, Closing, END_OPENING, Marker};
+pub(crate) use keyed::keyed;
+pub use marker::{CHECKPOINT_OPENING, Closing, END_OPENING, Marker, is_framed};
+pub(crate) use marker::{is_signed, signed};

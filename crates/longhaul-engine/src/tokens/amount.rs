@@ -71,6 +71,13 @@ impl fmt::Display for Tokens {
     }
 }
 
+/// A part of a whole in percent; nothing where that says nothing, because there is no whole or no part that could be counted.
+#[must_use]
+pub fn percent(part: f64, whole: f64) -> Option<f64> {
+    let percent = 100.0 * part / whole;
+    (whole > 0.0 && percent.is_finite()).then_some(percent)
+}
+
 /// A number as people read it: 1234567 is 1,234,567.
 #[must_use]
 pub fn grouped(number: u64) -> String {

@@ -7,7 +7,7 @@ use super::recognise::Channel;
 use super::spoken::{self, Heard, SpokenCall};
 use super::{Note, NoteKind};
 use crate::json::Span;
-use crate::texts::CHECKPOINT_OPENING;
+use crate::texts::{CHECKPOINT_OPENING, is_framed};
 use crate::transcript::{Block, BlockKind, ElementId, Exchange, Place, Speaker, Status, Unit, UnitKind};
 
 /// Builds units while a dialect walks its messages.
@@ -290,6 +290,9 @@ fn push_exact<T>(list: &mut Vec<T>, value: T) {
     list.push(value);
 }
 
+/// Whether a block could be a checkpoint. Whether it is one of the session, a plan says, which has its key and its ledger.
 fn is_checkpoint(block: &Block<'_>) -> bool {
-    block.kind == BlockKind::Text && block.opening(CHECKPOINT_OPENING.len()).starts_with(CHECKPOINT_OPENING)
+    block.kind == BlockKind::Text
+        && block.opening(CHECKPOINT_OPENING.len()).starts_with(CHECKPOINT_OPENING)
+        && is_framed(&block.text())
 }

@@ -6,7 +6,7 @@
 //!
 //! Parsing fails only on what is not JSON. Whatever else is strange becomes an opaque unit or block and a [`Note`].
 //!
-//! It may use `texts`, `transcript` and what is below them.
+//! It may use `texts`, `models` and what is below them.
 
 mod assemble;
 mod blocks;
@@ -32,7 +32,7 @@ pub use crate::transcript::Role;
 pub use reading::{ClientMark, Lifetime, Part, Piece, Reading, Says, Seat, Settings, reading};
 pub(crate) use reading::{MARK, pair};
 pub(crate) use spoken::ends_in_call;
-pub use write::{block, instructs, message};
+pub use write::{answer, block, instructs, message};
 
 /// Something strange in a body that did not keep it from being read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,8 +50,8 @@ pub enum NoteKind {
     ByteOrderMark,
     /// Nothing in the body is a list of messages or items.
     NoMessages,
-    /// Chat and messages would both read this body.
-    UnsureDialect,
+    /// Chat and messages would both read this body; it is read as this one.
+    UnsureDialect(Dialect),
     /// A string with half a surrogate pair in it.
     Damaged,
     /// A key that stands twice in one object; the last one counts.
@@ -75,7 +75,10 @@ impl fmt::Display for NoteKind {
         f.write_str(match self {
             Self::ByteOrderMark => "the body begins with a byte-order mark, which some providers refuse",
             Self::NoMessages => "no `messages` or `input` in the body",
-            Self::UnsureDialect => "chat and messages bodies both look like this; read as chat",
+            Self::UnsureDialect(Dialect::Messages) => {
+                "chat and messages bodies both look like this; read as messages, by the model's name"
+            }
+            Self::UnsureDialect(_) => "chat and messages bodies both look like this; read as chat",
             Self::Damaged => "half a surrogate pair in a string, shown as U+FFFD and never edited (G1)",
             Self::RepeatedKey => "a key stands twice in one object; the last one counts",
             Self::UnknownRole => "an unknown role; left as it is",
@@ -113,9 +116,21 @@ pub fn parse(
     dialect: impl Into<Option<Dialect>>,
     body: &str,
 ) -> Result<(Transcript<'_>, Vec<Note>), NotJson> {
+    parse_for(dialect, None, body)
+}
+
+/// Reads a body for a model that its sender names, which decides where its shape does not; else the one that the body names.
+///
+/// # Errors
+/// A body that is not JSON.
+pub fn parse_for<'b>(
+    dialect: impl Into<Option<Dialect>>,
+    model: Option<&str>,
+    body: &'b str,
+) -> Result<(Transcript<'b>, Vec<Note>), NotJson> {
     let raw = Raw::scan(body)?;
     let told = dialect.into();
-    let (dialect, dialect_sure) = told.map_or_else(|| recognise::dialect(&raw), |d| (d, true));
+    let (dialect, dialect_sure) = told.map_or_else(|| recognise::dialect(&raw, model), |d| (d, true));
     let list = recognise::list(&raw);
     let mut reader = Reader::new(&raw);
     match dialect {
@@ -129,9 +144,10 @@ pub fn parse(
     };
     let roles = list.into_iter().flat_map(|id| raw.elements(id)).map(role).collect();
     let model = raw.root.item.and_then(|root| raw.string(root, Key::Model));
+    let longest_reply = longest_reply(&raw);
     let (preamble, content_lists, assembler) = (reader.preamble, reader.content_lists, reader.assembler);
     let (units, mut notes) = assembler.finish();
-    notes.extend(general_notes(&raw, dialect_sure));
+    notes.extend(general_notes(&raw, (!dialect_sure).then_some(dialect)));
     notes.sort_by_key(|note| note.at.start);
     let mut arrays = raw.arrays;
     for id in content_lists {
@@ -144,6 +160,7 @@ pub fn parse(
             dialect,
             dialect_sure,
             model,
+            longest_reply,
             preamble,
             units,
             arrays,
@@ -155,7 +172,15 @@ pub fn parse(
     ))
 }
 
-fn general_notes(raw: &Raw<'_>, dialect_sure: bool) -> Vec<Note> {
+/// The most tokens that the request lets the reply have.
+fn longest_reply(raw: &Raw<'_>) -> Option<u64> {
+    let root = raw.root.item?;
+    let keys = [Key::MaxTokens, Key::MaxCompletionTokens, Key::MaxOutputTokens];
+    let fields = keys.into_iter().filter_map(|key| raw.field_of(root, key));
+    fields.filter_map(|field| raw.body[field.at.range()].parse().ok()).max()
+}
+
+fn general_notes(raw: &Raw<'_>, guessed: Option<Dialect>) -> Vec<Note> {
     let note = |at: Span, kind| Note { at, kind };
     let mut notes: Vec<Note> = raw.damaged.iter().map(|at| note(*at, NoteKind::Damaged)).collect();
     notes.extend(raw.repeated_keys.iter().map(|at| note(*at, NoteKind::RepeatedKey)));
@@ -164,8 +189,8 @@ fn general_notes(raw: &Raw<'_>, dialect_sure: bool) -> Vec<Note> {
     }
     if recognise::is_empty(raw) {
         notes.push(note(raw.root.at, NoteKind::NoMessages));
-    } else if !dialect_sure {
-        notes.push(note(raw.root.at, NoteKind::UnsureDialect));
+    } else if let Some(dialect) = guessed {
+        notes.push(note(raw.root.at, NoteKind::UnsureDialect(dialect)));
     }
     notes
 }

@@ -1,8 +1,11 @@
 //! Which dialect a body is written in, by its shape.
 
+use std::borrow::Cow;
+
 use super::raw::{Element, Item, Key, Raw};
 use crate::Dialect;
 use crate::json::Kind;
+use crate::models;
 use crate::transcript::ArrayId;
 
 /// The list of messages or items.
@@ -18,13 +21,41 @@ pub(super) fn is_empty(raw: &Raw<'_>) -> bool {
     list(raw).is_none() && raw.root.item.is_none_or(|root| raw.string(root, Key::Input).is_none())
 }
 
-/// The dialect, and whether only one can be meant.
-pub(super) fn dialect(raw: &Raw<'_>) -> (Dialect, bool) {
-    let Some(root) = raw.root.item else { return by_elements(raw, Signs::default()) };
-    if raw.field_of(root, Key::Messages).is_none() && raw.field_of(root, Key::Input).is_some() {
+/// The dialect, and whether only one can be meant. Where several can, the name of the model decides: the one that was told, or
+/// the body's own.
+pub(super) fn dialect(raw: &Raw<'_>, model: Option<&str>) -> (Dialect, bool) {
+    let signs = signs(raw);
+    let own = || raw.root.item.and_then(|root| raw.string(root, Key::Model));
+    let Signs { chat, messages, responses, begins_with_system } = signs;
+    if responses > chat.max(messages) {
         return (Dialect::Responses, true);
     }
+    match (chat, messages) {
+        (0, 0) if begins_with_system => (Dialect::Chat, true),
+        (chat, messages) if chat == messages => {
+            let name = model.map(Cow::Borrowed).or_else(own);
+            (name.map_or(Dialect::Chat, |name| spoken_to(&name)), false)
+        }
+        (chat, messages) if messages > chat => (Dialect::Messages, chat == 0),
+        (_, messages) => (Dialect::Chat, messages == 0),
+    }
+}
+
+/// The dialect of the host that a model's name gives away, of the two that look alike.
+fn spoken_to(model: &str) -> Dialect {
+    const MESSAGES: [&str; 3] = ["anthropic", "bedrock", "vertex"];
+    let facts = models::find(model).facts;
+    let own = facts.family == "claude" && MESSAGES.contains(&facts.host.as_str());
+    if own { Dialect::Messages } else { Dialect::Chat }
+}
+
+/// What the body shows.
+fn signs(raw: &Raw<'_>) -> Signs {
     let mut signs = Signs::default();
+    let Some(root) = raw.root.item else { return signs.with_elements(raw) };
+    if raw.field_of(root, Key::Messages).is_none() && raw.field_of(root, Key::Input).is_some() {
+        return Signs { responses: u32::MAX, ..signs };
+    }
     if raw.field_of(root, Key::System).is_some() {
         signs.messages += 1;
     }
@@ -36,7 +67,7 @@ pub(super) fn dialect(raw: &Raw<'_>) -> (Dialect, bool) {
         signs.messages += u32::from(raw.field_of(tool, Key::InputSchema).is_some());
         signs.chat += u32::from(raw.field_of(tool, Key::Function).is_some());
     }
-    by_elements(raw, signs)
+    signs.with_elements(raw)
 }
 
 /// How an agent's calls reach its tools.
@@ -82,22 +113,14 @@ struct Signs {
     begins_with_system: bool,
 }
 
-fn by_elements(raw: &Raw<'_>, mut signs: Signs) -> (Dialect, bool) {
-    for element in list(raw).into_iter().flat_map(|id| raw.elements(id)) {
-        signs.look_at_message(raw, element);
-    }
-    let Signs { chat, messages, responses, begins_with_system } = signs;
-    if responses > chat.max(messages) {
-        return (Dialect::Responses, true);
-    }
-    match (chat, messages) {
-        (0, 0) => (Dialect::Chat, begins_with_system),
-        (chat, messages) if messages > chat => (Dialect::Messages, chat == 0),
-        (_, messages) => (Dialect::Chat, messages == 0),
-    }
-}
-
 impl Signs {
+    fn with_elements(mut self, raw: &Raw<'_>) -> Self {
+        for element in list(raw).into_iter().flat_map(|id| raw.elements(id)) {
+            self.look_at_message(raw, element);
+        }
+        self
+    }
+
     fn look_at_message(&mut self, raw: &Raw<'_>, message: Element) {
         let Some(item) = message.item else { return };
         match raw.string(item, Key::Type).as_deref() {

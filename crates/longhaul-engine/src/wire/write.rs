@@ -2,10 +2,15 @@
 
 use std::borrow::Cow;
 
+use serde_json::{Value, json};
+
 use super::raw::Key;
 use crate::Dialect;
 use crate::json::{Scanner, Span, escape, unescape};
-use crate::transcript::{Block, BlockKind, Role, Speaker, Transcript, Unit, UnitKind};
+use crate::rewrite::Edit;
+use crate::transcript::{
+    Block, BlockAt, BlockKind, ElementId, Place, Role, Speaker, Transcript, Unit, UnitKind,
+};
 
 /// Whether a unit holds what is meant to last: instructions in mid-conversation, or a provider's own compaction.
 #[must_use]
@@ -60,6 +65,36 @@ pub fn message(dialect: Dialect, role: Role, text: &str) -> String {
         Dialect::Chat | Dialect::Messages => format!(r#"{{"role":"{name}","content":"{}"}}"#, escape(text)),
         Dialect::Responses => {
             format!(r#"{{"type":"message","role":"{name}","content":[{}]}}"#, block(dialect, role, text))
+        }
+    }
+}
+
+/// The edit that gives a call a result with this text; nothing where the call has no id, or where its answer would have to stand
+/// beside a string.
+#[must_use]
+pub fn answer(transcript: &Transcript<'_>, call: BlockAt, text: &str) -> Option<Edit> {
+    let Place::Element(call) = transcript.block(call)?.place else { return None };
+    let (array, message) = (transcript.messages?, transcript.message_of(call)?);
+    let value: Value = serde_json::from_str(&transcript.body[transcript.span_of(call).range()]).ok()?;
+    let id = value.get("call_id").or(value.get("id")).filter(|id| id.is_string())?;
+    let behind = ElementId { array, index: message as u32 + 1 };
+    let insert = |before: ElementId, json: Value| Some(Edit::Insert { before, json: json.to_string() });
+    match transcript.dialect {
+        Dialect::Chat => insert(behind, json!({"role": "tool", "tool_call_id": id, "content": text})),
+        Dialect::Responses => {
+            let kind = if value["type"] == "custom_tool_call" {
+                "custom_tool_call_output"
+            } else {
+                "function_call_output"
+            };
+            insert(behind, json!({"type": kind, "call_id": id, "output": text}))
+        }
+        Dialect::Messages => {
+            let result = json!({"type": "tool_result", "tool_use_id": id, "content": text});
+            if transcript.role(message + 1) != Some(Role::User) {
+                return insert(behind, json!({"role": "user", "content": [result]}));
+            }
+            insert(ElementId { array: transcript.content_array(behind)?, index: 0 }, result)
         }
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! changed                          something was rewritten
 //! unchanged because TEXT           nothing was, and the reason has TEXT in it
+//! reached | not reached            whether it fits the window and the size that was asked for
 //! checkpoint | no checkpoint       whether there is one (there are never two)
 //! checkpoint has TEXT              the checkpoint has TEXT in it; also `lacks`
 //! lines with TEXT say A or B       there are lines of the checkpoint with TEXT in them, and each has A or B in it too
@@ -56,6 +57,9 @@ impl Held<'_, '_> {
         let report = self.report;
         if line == "changed" {
             return when(report.changed, || format!("left: {}", report.reason));
+        }
+        if let "reached" | "not reached" = line {
+            return when(report.reached == (line == "reached"), || format!("reached: {}", report.reached));
         }
         if let Some(why) = line.strip_prefix("unchanged") {
             when(!report.changed, || format!("changed: {}", report.reason))?;

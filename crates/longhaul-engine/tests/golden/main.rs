@@ -1,5 +1,6 @@
 //! Cases that a person can read, each a test under its own name: compactions in `tests/compressor/*.txt` and passes in
-//! `tests/passes/*.txt`, in all three dialects, and digests of single outputs in `tests/digests/*.txt` (see `digests.rs`).
+//! `tests/passes/*.txt`, in all three dialects, digests of single outputs in `tests/digests/*.txt` (see `digests.rs`), and what
+//! digests must keep in `tests/outputs/*.txt` (see `outputs.rs`).
 //!
 //! ```text
 //! # An older identical read becomes a pointer to the newer one.      the idea; a case goes on to the next such line
@@ -7,6 +8,7 @@
 //! dialects: chat messages                                            left out: all three
 //! breaks: A1 O2 R2                                                   rules that the transcript itself breaks
 //! may break: A25                                                     rules that no rewrite of it could keep
+//! peer: OpenHands drops both, because a provider refuses either          which peer behaves so, and why it serves; for the reader only
 //! client: sends the original                                         with each round; left out: it sends what came out before
 //! == before                                                          a transcript (see `support/notation.rs`)
 //! user     fix the config
@@ -38,6 +40,7 @@ mod support;
 mod case;
 mod digests;
 mod holds;
+mod outputs;
 mod passes;
 mod policy;
 mod render;
@@ -68,7 +71,8 @@ fn main() {
     let trials = tests
         .chain(cases("compressor", run::run))
         .chain(cases("passes", passes::run))
-        .chain(files("digests").into_iter().map(digests::trial));
+        .chain(files("digests").into_iter().map(digests::trial))
+        .chain(outputs::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }
 

@@ -1,7 +1,7 @@
 //! The `policy:` line of a case, its items parted by commas.
 //!
-//! `window`, `threshold`, `ratio`, `first`, `last` are the numbers of the configuration; `to`, `focus`, `force` and `keep` (the
-//! originals) are what a caller wishes; `model` and `engine` name one; anything else is a fact of the model table: `thinking_bound
+//! `window`, `threshold`, `ratio`, `first`, `last`, `keep_tools`, `keep_last_users` and `instructions` are the configuration's; `to`, `focus`, `force`, `keep_from`, `key` (the session's) and `keep`
+//! (the originals) are what a caller wishes; `model` and `engine` name one; anything else is a fact of the model table: `thinking_bound
 //! true`. The models of the three dialects are made to count alike, so that they cut alike.
 
 use longhaul_engine::models::{self, Model};
@@ -42,8 +42,13 @@ pub fn setting(dialect: Dialect, lines: &[&str]) -> Setting {
             "ratio" => config.compression.target_ratio = share(),
             "first" => config.compression.protect_first_n = number(),
             "last" => config.compression.protect_last_n = number(),
+            "keep_tools" => config.compression.keep_tools.push(value.to_owned()),
+            "keep_last_users" => config.compression.keep_last_users = number(),
+            "instructions" => config.compression.instructions = Some(value.to_owned()),
+            "keep_from" => wish.keep_from = Some(number()),
             "to" => wish.to_tokens = Some(Tokens(number() as u64)),
             "force" => wish.force = true,
+            "key" => wish.key = Some(SessionKey::new([9; 32])),
             "keep" => wish.keep = Keep::Originals(SessionKey::new([7; 32])),
             "model" => value.clone_into(&mut name),
             "focus" => wish.focus = Some(value.to_owned()),

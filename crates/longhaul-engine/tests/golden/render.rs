@@ -44,7 +44,9 @@ impl<'t, 'b> View<'t, 'b> {
         let mut numbers = vec![None; output.units.len()];
         let mut next = original.units.len();
         for (at, unit) in output.units.iter().enumerate().rev() {
-            if matches!(unit.kind, UnitKind::Checkpoint(_)) {
+            // What somebody wrote in the form of a checkpoint is a unit of the session.
+            let is_said = || original.units.iter().any(|said| content(said) == content(unit));
+            if matches!(unit.kind, UnitKind::Checkpoint(_)) && !is_said() {
                 continue;
             }
             let same = |number: &usize| opening(&original.units[*number]) == opening(unit);
@@ -97,7 +99,7 @@ impl<'t, 'b> View<'t, 'b> {
         };
         let units = self.output.units.iter().enumerate();
         let checkpoints = units.filter_map(|(at, unit)| match &unit.kind {
-            UnitKind::Checkpoint(block) => Some((at, block)),
+            UnitKind::Checkpoint(block) if self.numbers[at].is_none() => Some((at, block)),
             _ => None,
         });
         let seated = checkpoints.map(|(at, block)| {

@@ -9,7 +9,9 @@ rule behind the oracle's complaint is among those found here. Exit 1 if anything
 Recorded with mistral-common 1.13.0, the validator of tokenizer version 11 in serving mode: 20,000 bodies with seed 1
 (12,383 accepted) and 50,000 with seed 7 (31,220 accepted), no difference. It taught one thing: the pairing of the oracle
 passes over the first message, so a session that starts with a call and its result is refused. Version 13 and later take
-any id that is not empty or "null", where M6 keeps to the 9 characters of the hosted error message.
+any id that is not empty or "null", where M6 keeps to the 9 characters of the hosted error message. The hosted API refuses a
+user's message right behind a tool's (code 3230), which the oracle takes: such bodies are left out of the comparison. (The
+figures above are from before that.)
 """
 
 import collections
@@ -137,10 +139,15 @@ def oracle(request):
     return None, ""
 
 
+def user_behind_tool(request):
+    roles = [message["role"] for message in request["messages"]]
+    return ("tool", "user") in zip(roles, roles[1:])
+
+
 def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 20000
     rng = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    requests = [body(rng) for _ in range(count)]
+    requests = [request for request in (body(rng) for _ in range(count)) if not user_behind_tool(request)]
     run = subprocess.run(
         ["cargo", "run", "-q", "-p", "longhaul-engine", "--example", "check_lines", "--", "mistral"],
         input="\n".join(map(json.dumps, requests)) + "\n",

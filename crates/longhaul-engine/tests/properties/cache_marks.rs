@@ -1,8 +1,10 @@
 //! Where cache marks go, row by row, and what holds wherever they go.
 
-use crate::support::{Body, Numbers, generate, real_bodies};
+use crate::support::{Body, Numbers, generate, policy, real_bodies};
 use longhaul_engine::cache::{self, By, Carrier, Landmarks, Marking, cache_key, chain, edits, marks};
 use longhaul_engine::check::{Target, check};
+use longhaul_engine::known::Known;
+use longhaul_engine::plan::{Compressor, Engine, Plan, Wish};
 use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
 use longhaul_engine::texts::CHECKPOINT_OPENING;
 use longhaul_engine::wire::{self, Lifetime};
@@ -21,6 +23,8 @@ tests! {
         a_host_that_translates_itself_gets_the_field_on_the_message,
         a_chat_image_carries_none,
         the_clients_own_are_counted_first_and_kept,
+        of_more_than_four_those_before_the_messages_and_the_newest_stay,
+        a_compaction_leaves_four_at_most_and_says_which_went,
         a_mark_beside_the_messages_and_one_inside_a_result_take_their_slots,
         marks_on_chat_tools_take_their_slots_wherever_they_stand,
         an_hour_never_comes_after_five_minutes,
@@ -266,6 +270,52 @@ fn a_mark_beside_the_messages_and_one_inside_a_result_take_their_slots() {
     );
 }
 
+fn marked_user(text: &str) -> Value {
+    json!({"role": "user", "content": [{"type": "text", "text": text, "cache_control": mark()}]})
+}
+
+fn of_more_than_four_those_before_the_messages_and_the_newest_stay() {
+    let system = |n: usize| vec![json!({"type": "text", "text": "You work.", "cache_control": mark()}); n];
+    let turns = |n: usize| {
+        let turn = |i: usize| [marked_user(&format!("go {i}")), reply("yes")];
+        let mut turns: Vec<Value> = (0..n).flat_map(turn).collect();
+        turns.pop();
+        turns
+    };
+    let body = |before: usize, after: usize| json!({"system": system(before), "messages": turns(after)});
+    let at = |message: usize| format!("/messages/{message}/content/0");
+    let (newer, newest) = (at(6), at(8));
+    let wanted = ["/system/0", "/system/1", &newer, &newest];
+    golden(Dialect::Messages, body(2, 5), &USUAL, &wanted);
+    golden(Dialect::Messages, body(2, 5), &Marking { first: None, ..USUAL }, &wanted);
+    golden(Dialect::Messages, body(6, 0), &USUAL, &["/system/2", "/system/3", "/system/4", "/system/5"]);
+    golden(Dialect::Messages, body(6, 5), &USUAL, &["/system/3", "/system/4", "/system/5", &newest]);
+    golden(Dialect::Messages, body(0, 5), &USUAL, &[&at(2), &at(4), &newer, &newest]);
+    let mut automatic = body(1, 5);
+    automatic["cache_control"] = mark();
+    golden(Dialect::Messages, automatic, &USUAL, &["/system/0", &at(6), &at(8), "/"]);
+}
+
+fn a_compaction_leaves_four_at_most_and_says_which_went() {
+    let turn = |i: usize| [marked_user(&format!("step {i}: {}", "look again ".repeat(200))), reply("yes")];
+    let mut messages: Vec<Value> = (0..40).flat_map(turn).collect();
+    messages.push(marked_user("and now?"));
+    let system = json!([{"type": "text", "text": "You work.", "cache_control": mark()}]);
+    let body = json!({"system": system, "messages": messages}).to_string();
+    let policy = policy("claude-sonnet-4-5", 20_000);
+    let (transcript, _) = wire::parse(Dialect::Messages, &body).unwrap();
+    let plan = Compressor.compact(&policy, &Wish::default(), &mut Known::default(), &transcript).unwrap();
+    let Plan::Ready(outcome) = plan else { panic!("nothing was compacted") };
+    let left = places(&outcome.body);
+    assert!(left.len() == 4 && left[0] == "/system/0", "{left:?}");
+    let refused = check(&outcome.body, Dialect::Messages, &Target::of(Dialect::Messages));
+    assert!(refused.iter().all(|violation| violation.rule != "A27"), "{refused:?}");
+    let said = outcome.report.notes.iter().find(|note| note.contains("breakpoints removed"));
+    assert!(said.is_some_and(|note| note.contains("/messages/")), "{:?}", outcome.report.notes);
+    let again = Rewrite::new(&transcript, outcome.ledger.edits(&transcript)).unwrap().apply(&body);
+    assert_eq!(again, outcome.body, "a replay makes the same cuts");
+}
+
 fn marks_on_chat_tools_take_their_slots_wherever_they_stand() {
     let tool = |marked: Value| json!({"type": "function", "function": marked});
     let inside = tool(json!({"name": "f", "cache_control": mark()}));
@@ -319,7 +369,8 @@ fn a_prefix_that_is_too_short_is_not_marked() {
 
 fn the_prefix_strategy_marks_tools_system_checkpoint_and_newest_turn() {
     let prefix = Marking { strategy: Prefix, ..USUAL };
-    let checkpoint = user(&format!("{CHECKPOINT_OPENING}: reference only]\nGoal: …"));
+    let checkpoint =
+        user(&format!("{CHECKPOINT_OPENING}: reference only]\nGoal: …\n[End of the checkpoint.]"));
     let tools =
         json!([{"name": "a", "input_schema": {}}, {"name": "b", "input_schema": {}, "defer_loading": true}]);
     let body = json!({"tools": tools, "system": "You work.",
@@ -467,7 +518,12 @@ fn mark_all(bodies: Vec<Body>) {
                         let rules = |all: &[(&'static str, String)]| {
                             all.iter().map(|(rule, _)| *rule).collect::<BTreeSet<_>>()
                         };
-                        assert_eq!(rules(&broken(&out, dialect)), rules(&before), "{name}");
+                        // Too many marks are mended, and with those that go their order may be.
+                        let after = rules(&broken(&out, dialect));
+                        assert!(
+                            after.is_subset(&rules(&before)) && !after.contains("A27"),
+                            "{name}: {after:?}"
+                        );
                         let after = places(&out);
                         assert!(after.len() <= had.max(4), "{name}");
                         assert!(
@@ -477,7 +533,7 @@ fn mark_all(bodies: Vec<Body>) {
                         let chains = [&body, &out].map(|b| chain(&wire::parse(dialect, b).unwrap().0));
                         let prefixes = chains.map(|c| c.links.iter().map(|l| l.prefix).collect::<Vec<_>>());
                         assert_eq!(prefixes[0], prefixes[1], "{name}");
-                        set += after.len() - had;
+                        set += after.len().saturating_sub(had);
                     }
                 }
             }

@@ -133,7 +133,9 @@ fn after_a_compaction_the_cache_is_settled_by_the_second_turn() {
         let compacted = |turns: usize| {
             let mut body = agent(turns);
             let messages = body["messages"].as_array_mut().unwrap();
-            let checkpoint = format!("{CHECKPOINT_OPENING}: reference only]\nActive Task: make it work");
+            let checkpoint = format!(
+                "{CHECKPOINT_OPENING}: reference only]\nActive Task: make it work\n[End of the checkpoint.]"
+            );
             messages.splice(1..49, [json!({"role": "assistant", "content": checkpoint})]);
             messages[2]["role"] = json!("user");
             body

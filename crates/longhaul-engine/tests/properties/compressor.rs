@@ -133,9 +133,10 @@ impl Trial<'_> {
                 wrong.push("the open last step changed".to_owned());
             }
         }
-        let count = checkpoints(&after).len();
-        let most = checkpoints(&before).len().max(1);
-        if count > most || (outcome.report.checkpoint.is_some() && count != 1) {
+        // What somebody wrote in the form of one may stay as the message that it is.
+        let said = checkpoints(&before);
+        let count = checkpoints(&after).iter().filter(|text| !said.contains(text)).count();
+        if count > 1 || (outcome.report.checkpoint.is_some() && count != 1) {
             wrong.push(format!("{count} checkpoints"));
         }
         let units = outcome.report.units;

@@ -5,12 +5,13 @@
 //! same of every shape; a shape that misses it is measured again, because a busy machine makes some runs look larger.
 
 use crate::support::{policy, processor_time};
-use longhaul_engine::cache::Rules;
-use longhaul_engine::cost::{Course, Replay, Session};
+use longhaul_engine::cache::{Carrier, Rules};
+use longhaul_engine::cost::{Course, Marks, Replay, Session};
 use longhaul_engine::known::Known;
+use longhaul_engine::models::Caching;
 use longhaul_engine::plan::{Compressor, Engine, Wish};
-use longhaul_engine::policy::Config;
-use longhaul_engine::{Dialect, models, prices, wire};
+use longhaul_engine::policy::{CacheStrategy, CacheTtl, Config};
+use longhaul_engine::{Dialect, Tokens, models, prices, wire};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -141,6 +142,9 @@ const SHAPES: &[Shape] = &[
     }),
 ];
 
+const MARKS: Marks =
+    Marks { strategy: CacheStrategy::SystemAndThree, ttl: CacheTtl::FiveMinutes, carrier: Carrier::Content };
+
 fn a_compaction_takes_time_in_proportion_to_the_body() {
     let policy = policy("gpt-5", 20_000);
     let focused = Wish { force: true, focus: Some("port".into()), ..Wish::default() };
@@ -167,9 +171,15 @@ fn a_compaction_takes_time_in_proportion_to_the_body() {
 }
 
 fn a_replay_takes_time_in_proportion_to_the_steps() {
-    for name in ["gpt-5", "claude-sonnet-4-5"] {
+    let courses = [Course::Marks, Course::Compressor(0.5), Course::SacredZone, Course::Scheduler];
+    let both =
+        ["gpt-5", "claude-sonnet-4-5"].into_iter().flat_map(|name| courses.map(|course| (name, course)));
+    for (name, course) in both {
         let model = models::find(name);
-        let policy = Course::Marks.policy(&Config::default(), &model).unwrap();
+        // A window that the session fills many times over, so that it is compacted on its way.
+        let mut config = Config::default();
+        config.models.entry(name.to_owned()).or_default().context_length = Some(Tokens(16_000));
+        let policy = course.policy(&config, &model).unwrap();
         let small = |i: usize| ("bash", command(format!("ls {i}")), format!("file {i}"));
         let exponent = exponent(
             |times| json!({"model": name, "messages": steps(150 * times, small)}).to_string(),
@@ -184,13 +194,13 @@ fn a_replay_takes_time_in_proportion_to_the_steps() {
                     pauses: &vec![Duration::from_secs(10); requests.len()],
                     rules: Rules::of(&model),
                     price: &prices::find(name).unwrap().price,
-                    marks: None,
+                    marks: (model.facts.caching == Caching::Marks).then_some(MARKS),
                 };
-                replay.run(Course::Marks, &policy, known).unwrap();
+                replay.run(course, &policy, known).unwrap();
             },
         );
-        say!("{exponent:.2} a replay of small steps for {name}");
-        assert!(exponent <= EXPONENT, "{name}: {exponent:.2}");
+        say!("{exponent:.2} a replay of small steps for {name}, {course}");
+        assert!(exponent <= EXPONENT, "{name}, {course}: {exponent:.2}");
     }
 }
 

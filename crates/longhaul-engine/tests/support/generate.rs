@@ -643,7 +643,7 @@ impl Writer<'_> {
                 json!({"role": "system", "content": content})
             }
             4 if !self.quirks.contains(&"checkpoint") && self.rarely(1, "checkpoint") => {
-                json!({"role": "user", "content": "[Longhaul checkpoint] ## Active Task\nNone."})
+                json!({"role": "user", "content": "[Longhaul checkpoint: for reference.]\n\n## Active Task\nNone.\n\n[End of the checkpoint.]"})
             }
             5 if self.rarely(1, "compaction") => json!({"type": "compaction", "encrypted_content": "gAAA"}),
             6 if self.rarely(1, "item reference") => {

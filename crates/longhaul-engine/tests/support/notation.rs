@@ -148,6 +148,12 @@ impl Session {
     }
 }
 
+/// What one line says beside who says it.
+pub fn part_of(line: &str) -> Part {
+    let (word, rest) = line.split_once(' ').map_or((line, ""), |(word, rest)| (word, rest.trim_start()));
+    part(word, rest)
+}
+
 fn part(word: &str, rest: &str) -> Part {
     match word {
         "user" | "host" | "reply" | "text" => Part::Text(text(rest)),
@@ -207,7 +213,7 @@ fn answer(blocks: &str, failed: bool) -> Answer {
     Answer { blocks: blocks.split(" ¦").map(block).collect(), failed }
 }
 
-fn numbers(range: &str) -> (usize, usize) {
+pub fn numbers(range: &str) -> (usize, usize) {
     let parsed = range.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     parsed.unwrap_or_else(|| panic!("`{range}` is no range like 1..200"))
 }
@@ -218,7 +224,7 @@ fn text(source: &str) -> String {
 }
 
 /// A text with its made-up parts.
-fn expanded(source: &str) -> String {
+pub fn expanded(source: &str) -> String {
     let mut out = String::new();
     let mut rest = source;
     while let Some((before, after)) = rest.split_once('«') {

@@ -1,16 +1,18 @@
 //! `longhaul cache`: a body with its cache marks, or what broke the cache between two bodies.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use longhaul_engine::cache::{
-    self, By, Carrier, Chain, Landmarks, Mark, Marking, Pace, Provider, Remedy, Route, Volatile, Weights,
+    self, By, Carrier, Chain, Landmarks, MOST_MARKS, Mark, Marking, Pace, Provider, Remedy, Route, Volatile,
+    Weights,
 };
 use longhaul_engine::json::pointer;
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
 use longhaul_engine::policy::{CacheTtl, Policy};
 use longhaul_engine::prices::{self, Dollars, Prices};
-use longhaul_engine::wire::{self, Lifetime, Part, Reading, Seat};
+use longhaul_engine::wire::{self, ClientMark, Lifetime, Part, Reading, Seat};
 use longhaul_engine::{Dialect, Edit, Rewrite, Tokens, Transcript};
 use serde::Serialize;
 
@@ -25,6 +27,7 @@ struct Answer {
     status: String,
     changed: bool,
     marks: Vec<Placed>,
+    removed: Vec<String>,
     prompt_cache_key: Option<String>,
     tokens: Tokens,
     counted_by: String,
@@ -60,10 +63,14 @@ struct Found {
 }
 
 pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCode, Failure> {
-    let body = Body::read(&args.body)?;
+    let to = args.answer.to();
+    let inputs = [Some(&args.body), args.compare.as_ref(), args.config.config.as_ref()];
+    output::refuse_inputs(to, inputs.into_iter().flatten().map(PathBuf::as_path))?;
+    let body = Body::read(&args.body, &args.told)?;
+    body.say_session(&args.answer);
     let (transcript, notes) = body.parse(&args.told)?;
     if let Some(old) = &args.compare {
-        return super::cache_compare::run(args, &Body::read(old)?, &body, &transcript);
+        return super::cache_compare::run(args, &Body::read(old, &args.told)?, &body, &transcript);
     }
     let mut notes = body::note_lines(&transcript, &notes);
     let provider = route::provider(args.cached.provider, &args.told, &transcript);
@@ -80,7 +87,6 @@ pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCod
     let rewrite = Rewrite::new(&transcript, edits).map_err(|refused| {
         Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
     })?;
-    let to = args.answer.output.as_deref();
     if !args.answer.json {
         say(&answer, &body.shown);
     }
@@ -115,7 +121,7 @@ impl Asked<'_, '_> {
             Some(marking) => {
                 cache::marks(&Landmarks::of(self.transcript, &self.reading), &self.reading, &marking)
             }
-            None => self.clients(),
+            None => self.clients().map(Mark::from).collect(),
         };
         let mut edits = cache::edits(self.transcript.body, &self.reading, &marks);
         let key = cache::session_key(&Chain::of(&self.reading)).filter(|_| *route == Route::Key);
@@ -127,6 +133,7 @@ impl Asked<'_, '_> {
             status: route.status(self.model, provider),
             changed: !edits.is_empty(),
             marks: self.placed(&marks, &sizes, total),
+            removed: self.too_many().iter().map(|mark| self.place(mark)).collect(),
             prompt_cache_key,
             tokens: total,
             counted_by: self.model.counter().name(),
@@ -151,14 +158,14 @@ impl Asked<'_, '_> {
             CacheTtl::FiveMinutes => Lifetime::FiveMinutes,
             CacheTtl::OneHour => Lifetime::OneHour,
             CacheTtl::Auto => {
-                notes.push("one body does not show the session's pace; marked for 5m".to_owned());
+                notes.push("one body does not show the session's pace; breakpoints are for 5m".to_owned());
                 Lifetime::FiveMinutes
             }
         };
         let first = sizes.iter().position(|size| *size >= minimum);
         if first.is_none() {
             notes.push(format!(
-                "the model caches prefixes from {minimum} tokens on; this body is shorter, so nothing is marked"
+                "the model caches prefixes from {minimum} tokens on; this body is shorter, so no breakpoint is set"
             ));
         }
         // Only what both dialects understand is written where it is not known which of the two it is.
@@ -166,19 +173,28 @@ impl Asked<'_, '_> {
         (Some(Marking { strategy, lifetime, carrier, first }), Some(minimum))
     }
 
-    fn clients(&self) -> Vec<Mark> {
-        let mark =
-            |mark: &wire::ClientMark| Mark { piece: mark.piece, lifetime: mark.lifetime, by: By::Client };
-        self.reading.marks.iter().map(mark).collect()
+    /// The client's marks that are more than a provider takes.
+    fn too_many(&self) -> Vec<ClientMark> {
+        cache::surplus(&self.reading)
+    }
+
+    /// The client's marks that stay.
+    fn clients(&self) -> impl Iterator<Item = &ClientMark> {
+        let gone = self.too_many();
+        self.reading.marks.iter().filter(move |mark| !gone.contains(mark))
+    }
+
+    fn place(&self, mark: &ClientMark) -> String {
+        pointer(self.transcript.body, mark.holder).unwrap_or_default()
     }
 
     /// Where the marks are. Both lists are in the order of reading, so the client's come up in their own order.
     fn placed(&self, marks: &[Mark], sizes: &[Tokens], total: Tokens) -> Vec<Placed> {
         let body = self.transcript.body;
-        let mut clients = self.reading.marks.iter();
+        let mut clients = self.clients();
         let placed = marks.iter().map(|mark| {
             let at = match (mark.by, mark.piece.map(|piece| self.reading.pieces[piece].seat)) {
-                (By::Client, _) => clients.next().and_then(|client| pointer(body, client.holder)),
+                (By::Client, _) => clients.next().map(|client| self.place(client)),
                 (By::Longhaul, Some(Seat::Block(at) | Seat::Message(at))) => pointer(body, at),
                 (By::Longhaul, Some(Seat::String(at))) => pointer(body, at).map(|at| at + "/0"),
                 (By::Longhaul, _) => None,
@@ -216,7 +232,11 @@ fn say(answer: &Answer, shown: &str) {
             (By::Longhaul, Lifetime::OneHour) => ("", "1h"),
         };
         let at = if at.is_empty() { "/" } else { at };
-        output::say(&format!("mark on {at}, {ttl}, after {prefix_tokens} tokens{by}"));
+        output::say(&format!("breakpoint on {at}, {ttl}, after {prefix_tokens} tokens{by}"));
+    }
+    for at in &answer.removed {
+        let at = if at.is_empty() { "/" } else { at };
+        output::say(&format!("breakpoint on {at} removed: a provider takes {MOST_MARKS}"));
     }
     if let Some(key) = &answer.prompt_cache_key {
         output::say(&format!("prompt_cache_key {key}"));
@@ -241,7 +261,7 @@ fn advice(found: &Found) -> String {
         }
     };
     format!(
-        "{name} `{}` in line {line} of {at} {pace}; then {tokens_behind} tokens go cold{money}; {remedy}",
+        "{name} `{}` in line {line} of {at} {pace}; then {tokens_behind} tokens are uncached and re-billed{money}; {remedy}",
         text.trim()
     )
 }

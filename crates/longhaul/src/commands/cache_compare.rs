@@ -1,9 +1,8 @@
 //! `longhaul cache --compare`: the first place where a body parts from the one before it, and what that costs.
 
-use std::fmt::Write;
 use std::process::ExitCode;
 
-use longhaul_engine::cache::{self, Chain, Change, Difference, Volatile, Weights};
+use longhaul_engine::cache::{self, Change, Difference, Volatile, Warm, Weights};
 use longhaul_engine::json::{Span, pointer};
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
@@ -16,7 +15,7 @@ use super::cache::lost;
 use crate::body::{self, Body};
 use crate::cli::CacheArgs;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Line, Page, STRONG};
 
 #[derive(Serialize)]
 struct Answer {
@@ -47,22 +46,14 @@ struct Shown {
 struct Side<'t, 'b> {
     transcript: &'t Transcript<'b>,
     reading: Reading,
-    sizes: Vec<Tokens>,
+    total: Tokens,
 }
 
 impl<'t, 'b> Side<'t, 'b> {
     fn new(transcript: &'t Transcript<'b>, model: &Model, known: &mut Known) -> Self {
         let reading = wire::reading(transcript);
         let sizes = Weights::new(transcript, &reading, model).prefixes(known);
-        Self { transcript, reading, sizes }
-    }
-
-    fn total(&self) -> Tokens {
-        self.sizes.last().copied().unwrap_or_default()
-    }
-
-    fn before(&self, piece: usize) -> Tokens {
-        piece.checked_sub(1).and_then(|before| self.sizes.get(before)).copied().unwrap_or_default()
+        Self { transcript, reading, total: sizes.last().copied().unwrap_or_default() }
     }
 
     fn pointer(&self, at: Span) -> Option<String> {
@@ -80,25 +71,25 @@ pub(super) fn run(
     let model = body::model(&args.told, transcript);
     let known = &mut Known::default();
     let (before, after) = (Side::new(&before, &model, known), Side::new(transcript, &model, known));
-    let difference = cache::compare(&Chain::of(&before.reading), &Chain::of(&after.reading));
-    let warm = difference.map_or(before.total().min(after.total()), |found| after.before(found.from));
-    let lost_tokens = difference.map_or(Tokens::ZERO, |_| before.total().min(after.total()) - warm);
+    let Warm { difference, tokens: warm } =
+        cache::warm(&before.reading, transcript, &after.reading, &model, known);
+    let lost_tokens = difference.map_or(Tokens::ZERO, |_| before.total.min(after.total) - warm);
     let answer = Answer {
         warm: difference.is_none(),
         difference: difference.map(|found| shown(&found, &before, &after)),
-        tokens: after.total(),
+        tokens: after.total,
         warm_tokens: warm,
-        cold_tokens: after.total() - warm,
+        cold_tokens: after.total - warm,
         lost_tokens,
         lost_usd: prices::find(&model.name).map(|prices| lost(lost_tokens, &prices)),
         counted_by: model.counter().name(),
         model: model.name,
     };
-    let to = args.answer.output.as_deref();
+    let to = args.answer.to();
     if args.answer.json {
         output::write_json(to, &answer)?;
     } else {
-        output::write(to, page(&answer, &old.shown, &new.shown).as_bytes())?;
+        output::give(to, &page(&answer, &old.shown, &new.shown))?;
     }
     Ok(if answer.warm { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -139,31 +130,33 @@ fn parting(old: &str, new: &str) -> (String, String) {
     (excerpt(old), excerpt(new))
 }
 
-fn page(answer: &Answer, old: &str, new: &str) -> String {
+fn page(answer: &Answer, old: &str, new: &str) -> Page {
+    let mut page = Page::default();
     let Some(found) = &answer.difference else {
-        return format!("{new} goes on from {old}: {} tokens stay warm\n", answer.warm_tokens);
+        page.line(format!("{new} goes on from {old}: {} tokens stay cached", answer.warm_tokens));
+        return page;
     };
-    let money = answer.lost_usd.map_or(String::new(), |usd| format!(", {usd}"));
+    let money = answer.lost_usd.map_or(String::new(), |usd| format!(" ({usd})"));
     let part = match found.part {
         Part::Tools => "tools",
         Part::System => "system prompt",
         Part::Messages => "messages",
     };
-    let mut page = format!("{new} parts from {old} in the {part}: {}", found.what);
+    let line = Line::from(format!("{new} parts from {old} in the {part}: "));
+    page.line(line.styled(STRONG, found.what));
     for (name, at, text) in [("old", &found.old_at, &found.old_text), ("new", &found.new_at, &found.new_text)]
     {
         if let Some(at) = at {
             let text = text.as_ref().map_or(String::new(), |text| format!(": …{text}…"));
-            let _ = write!(page, "\n  {name} {at}{text}");
+            page.line(format!("  {name} {at}{text}"));
         }
     }
     if let Some(name) = found.volatile {
-        let _ = write!(page, "\n  it looks like a {name}, which changes by itself");
+        page.line(format!("  it looks like a {name}, which changes by itself"));
     }
     let Answer { warm_tokens, cold_tokens, lost_tokens, .. } = answer;
-    let _ = writeln!(
-        page,
-        "\n{warm_tokens} tokens stay warm, {cold_tokens} go cold; {lost_tokens} of them would have been read{money}"
-    );
+    page.line(format!(
+        "{warm_tokens} tokens stay cached, {cold_tokens} are uncached; {lost_tokens} of them are re-billed because of the change{money}"
+    ));
     page
 }

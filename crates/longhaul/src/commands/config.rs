@@ -4,12 +4,16 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::ConfigArgs;
-use crate::config::{Environment, Keys, Leaf, Origin, Settings};
+use crate::config::{Environment, FILE, Found, Keys, Leaf, Origin, Settings};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, FAINT, Line, Page, STRONG};
 
 #[derive(Serialize)]
 struct Answer<'s> {
+    /// The file that was read.
+    file: Option<&'s str>,
+    /// Who said that it is to be read.
+    found: Option<Found>,
     values: Vec<Row<'s>>,
     notes: &'s [String],
     warnings: &'s [longhaul_engine::policy::Warning],
@@ -31,21 +35,35 @@ impl<'s> Row<'s> {
 }
 
 pub(crate) fn run(args: &ConfigArgs, environment: &Environment) -> Result<(), Failure> {
+    output::refuse_inputs(args.answer.to(), args.config.config.as_deref())?;
     let settings = Settings::load(args.config.config.as_deref(), environment, Vec::new())?;
-    let to = args.answer.output.as_deref();
+    let to = args.answer.to();
     let keys = Keys::new();
     let values: Vec<Row<'_>> = settings.values.iter().map(|leaf| Row::new(leaf, &keys)).collect();
     if args.answer.json {
-        return output::write_json(
-            to,
-            &Answer { values, notes: &settings.notes, warnings: &settings.warnings },
-        );
+        let file = settings.file.as_ref();
+        let answer = Answer {
+            file: file.map(|(name, _)| name.as_str()),
+            found: file.map(|(_, found)| *found),
+            values,
+            notes: &settings.notes,
+            warnings: &settings.warnings,
+        };
+        return output::write_json(to, &answer);
     }
     settings.say_notes(&settings.warnings);
     let line = |Row { key, value, origin, has_effect }: Row<'_>| {
         let effect = if has_effect { "" } else { "no effect yet" };
-        [key, value.to_string(), origin.to_string(), effect.to_owned()]
+        let style = if *origin == Origin::Default { FAINT } else { STRONG };
+        let origin = Line::default().styled(style, origin.to_string());
+        [key.into(), value.to_string().into(), origin, Line::default().styled(FAINT, effect)]
     };
-    let rows: Vec<[String; 4]> = values.into_iter().map(line).collect();
-    output::write(to, output::table(&rows).as_bytes())
+    let mut page = Page::default();
+    page.line(match &settings.file {
+        Some((name, found)) => format!("configuration: {name}, {}", found.words()),
+        None => format!("configuration: none, so defaults; longhaul init writes a {FILE} to begin with"),
+    });
+    page.blank();
+    page.table(values.into_iter().map(line));
+    output::give(to, &page)
 }

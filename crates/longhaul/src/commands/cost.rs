@@ -1,28 +1,39 @@
 //! `longhaul cost`: a session, replayed on every course, and what each would have cost.
 
+mod chart;
 mod page;
+mod recorded;
+mod table;
+mod words;
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use longhaul_engine::cache::{Ends, FIVE_MINUTES, Route, Rules};
+use longhaul_engine::cache::{Ends, FIVE_MINUTES, Provider, Route, Rules};
 use longhaul_engine::cost::{self, Course, Marks, Replay, Sent, Session, Turn, Verdict};
 use longhaul_engine::known::Known;
+use longhaul_engine::models::Model;
 use longhaul_engine::policy::{CacheStrategy, Config, Policy};
 use longhaul_engine::prices::{Dollars, Prices};
 use longhaul_engine::{Dialect, Refused, Tokens};
+use longhaul_server::agents;
 use serde::Serialize;
 
-use crate::body::{self, Body};
+use crate::body;
 use crate::cli::{CostArgs, Strategies, caching_flags};
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::{input, output, parallel, route};
+use crate::{input, output, paid, parallel, route};
+use recorded::Recorded;
 
 #[derive(Serialize)]
 struct Answer {
+    /// What it comes to, in sentences.
+    summary: Vec<String>,
+    /// What is known of the session itself, where an agent's was given.
+    recorded: Option<Recorded>,
     requests: usize,
     policies: Vec<Row>,
     model: String,
@@ -34,7 +45,32 @@ struct Answer {
     minutes: f64,
     pauses: Pauses,
     prices: Prices,
+    priced_as: Option<PricedAs>,
     notes: Vec<String>,
+}
+
+/// Whose prices were taken where the model's own are not known.
+#[derive(Serialize)]
+struct PricedAs {
+    asked: String,
+    row: String,
+    why: String,
+}
+
+impl PricedAs {
+    /// What is to be said of the prices that were taken; nothing where they are the model's own.
+    fn new(asked: &Model, taken: &Model, provider: Option<Provider>, prices: &Prices) -> Option<Self> {
+        let row = prices.row.clone()?;
+        let why = match provider {
+            Some(provider) if taken.name != asked.name => {
+                let (taken, provider) = (&taken.name, provider.name());
+                format!("no model of that name is known, and {taken} is the usual one of {provider}")
+            }
+            _ if prices.nearest => "it is not on the list of prices, and this is the nearest".to_owned(),
+            _ => return None,
+        };
+        Some(Self { asked: asked.name.clone(), row, why })
+    }
 }
 
 /// Where the pauses come from, and how many of them the shortest cache does not outlive.
@@ -56,6 +92,8 @@ struct Row {
     fresh: Tokens,
     output: Tokens,
     usd: Dollars,
+    /// How much less it costs than `marks`, as a share; nothing for `marks` itself.
+    saved: Option<f64>,
     hit_rate: Option<f64>,
     largest: Tokens,
     over_window: usize,
@@ -83,33 +121,49 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
             "cost compares the engines with each other; leave --engine out".to_owned(),
         ));
     }
-    let body = Body::read(&args.body)?;
+    let inputs = [Some(&args.body), args.pauses.as_ref(), args.config.config.as_ref()];
+    output::refuse_inputs(args.answer.to(), inputs.into_iter().flatten().map(PathBuf::as_path))?;
+    let mut body = recorded::body(args)?;
+    let model = body::model(&args.told, &body.parse(&args.told)?.0);
+    let unseen = recorded::fill(&mut body, &model);
     let (transcript, notes) = body.parse(&args.told)?;
     let mut notes = body::note_lines(&transcript, &notes);
-    let is_known = body::model(&args.told, &transcript).row.is_some();
+    let asked_model = body::model(&args.told, &transcript);
+    let is_known = asked_model.row.is_some();
     let told = route::provider(args.cached.provider, &args.told, &transcript);
     let provider = told.or_else(|| route::vendor(transcript.dialect).filter(|_| !is_known));
     let model = route::model(&args.told, &transcript, provider, &mut notes);
     let mut flags = args.policy.flags(&model.name);
-    flags.extend(caching_flags(args.cached.ttl, args.strategy.and_then(Strategies::one)));
+    flags.extend(caching_flags(
+        args.cached.ttl.or_else(|| recorded::ttl(&body)),
+        args.strategy.and_then(Strategies::one),
+    ));
     let settings = Settings::load(args.config.config.as_deref(), environment, flags)?;
     let (policy, warnings) =
         Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
     notes.extend(settings.note_lines(&warnings));
     let Some(prices) = &policy.prices else {
         let name = &model.name;
+        let paid = body.session.as_ref().and_then(|read| paid::paid(&read.session, &settings.engine));
+        let paid = paid.map_or(String::new(), |paid| format!("the session cost {}, as recorded; ", paid.usd));
         return Err(Failure::Wrong(format!(
-            "no prices are known for {name}; name a model with --model, or state models.{name}.prices in the configuration"
+            "{paid}no prices are known for {name}; name a model with --model, or state models.{name}.prices in the configuration"
         )));
     };
+    let priced_as = PricedAs::new(&asked_model, &model, provider, prices);
+    notes.extend(priced_as.iter().map(|p| format!("{} is priced as {}: {}", p.asked, p.row, p.why)));
     let route = Route::new(&policy.caching, &policy.model, provider, transcript.dialect);
     let session = Session::of(&transcript, &policy.model, &mut Known::default());
     let mut requests = session.requests();
+    let agents_own = body.session.as_ref().map(|read| &read.session);
+    requests.truncate(agents_own.map_or(usize::MAX, recorded::answered));
     requests.truncate(args.requests.map_or(usize::MAX, |most| most as usize));
     if requests.is_empty() {
         return Err(Failure::Wrong(format!("{} holds no request that a reply could follow", body.shown)));
     }
-    let (pauses, by) = pauses(args, &requests)?;
+    let (pauses, by) = pauses(args, &requests, agents_own)?;
+    let recorded = agents_own.map(|session| Recorded { unseen, ..Recorded::of(session, &settings.engine) });
+    notes.extend(body.session_notes());
     let asked = Asked {
         config: &settings.engine,
         policy: &policy,
@@ -123,8 +177,11 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
         },
     };
     let several = args.strategy == Some(Strategies::All);
-    let policies = asked.rows(if several { &CacheStrategy::ALL } else { &[] })?;
-    let answer = Answer {
+    let mut policies = asked.rows(if several { &CacheStrategy::ALL } else { &[] })?;
+    table::measure(&mut policies);
+    let mut answer = Answer {
+        summary: Vec::new(),
+        recorded,
         requests: requests.len(),
         policies,
         model: model.name.clone(),
@@ -136,8 +193,10 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
         minutes: pauses.iter().skip(1).sum::<Duration>().as_secs_f64() / 60.0,
         pauses: by,
         prices: prices.clone(),
+        priced_as,
         notes: [notes, asked.notes(&route)].concat(),
     };
+    answer.summary = words::summary(&answer);
     give(args, &answer, &body.shown)
 }
 
@@ -156,24 +215,33 @@ fn marks(route: &Route) -> Option<Marks> {
     }
 }
 
+/// Who pauses longer has another session; and sums of pauses stay numbers.
+const LONGEST_PAUSE: Duration = Duration::from_hours(24 * 366);
+
 /// The pauses before the requests, and where they come from.
-fn pauses(args: &CostArgs, requests: &[Sent]) -> Result<(Vec<Duration>, Pauses), Failure> {
+fn pauses(
+    args: &CostArgs,
+    requests: &[Sent],
+    session: Option<&agents::Session>,
+) -> Result<(Vec<Duration>, Pauses), Failure> {
+    let own = session.and_then(|session| recorded::pauses(session, requests.len()));
     let seconds = |typed: f64, place: &str| {
-        Duration::try_from_secs_f64(typed).map_err(|_| {
-            Failure::Wrong(format!("{place} is {typed}; a pause is a number of seconds, 0 or more"))
-        })
+        let pause = Duration::try_from_secs_f64(typed).ok().filter(|pause| *pause <= LONGEST_PAUSE);
+        let wrong = || format!("{place} is {typed}; a pause is a number of seconds, from 0 to a year");
+        pause.ok_or_else(|| Failure::Wrong(wrong()))
     };
-    let (pauses, by, seed) = match (&args.pauses, args.pause) {
-        (Some(path), _) => (recorded(path, requests.len(), seconds)?, "recorded", None),
-        (None, Some(typed)) => (vec![seconds(typed, "--pause")?; requests.len()], "constant", None),
-        (None, None) => (cost::pauses(requests, args.seed), "drawn", Some(args.seed)),
+    let (pauses, by, seed) = match (&args.pauses, args.pause, own) {
+        (Some(path), ..) => (listed(path, requests.len(), seconds)?, "recorded", None),
+        (None, Some(typed), _) => (vec![seconds(typed, "--pause")?; requests.len()], "constant", None),
+        (None, None, Some(own)) => (own, "recorded", None),
+        (None, None, None) => (cost::pauses(requests, args.seed), "drawn", Some(args.seed)),
     };
     let over_five_minutes = pauses.iter().skip(1).filter(|pause| **pause > FIVE_MINUTES).count();
     Ok((pauses, Pauses { by, seed, over_five_minutes }))
 }
 
 /// The pauses of a file, one a line, before every request but the first.
-fn recorded(
+fn listed(
     path: &Path,
     requests: usize,
     seconds: impl Fn(f64, &str) -> Result<Duration, Failure>,
@@ -258,7 +326,7 @@ impl Asked<'_> {
                 notes.push(format!("without a cache every policy pays for every token: {reason}"));
             }
             Route::Key | Route::Automatic => {
-                notes.push("the provider caches by itself, so marks alone change nothing".to_owned());
+                notes.push("the provider caches by itself, so breakpoints change nothing".to_owned());
             }
             Route::Marks { .. } => {}
         }
@@ -299,6 +367,7 @@ fn row(course: Course, marks: Option<Marks>, policy: &Policy, turns: Vec<Turn>) 
         fresh: usage.fresh(),
         output: usage.output.unwrap_or_default(),
         usd,
+        saved: None,
         hit_rate: usage.hit_rate(),
         largest: turns.iter().map(|turn| turn.tokens).max().unwrap_or_default(),
         over_window: turns.iter().filter(|turn| turn.tokens > window).count(),
@@ -310,83 +379,20 @@ fn row(course: Course, marks: Option<Marks>, policy: &Policy, turns: Vec<Turn>) 
 
 fn give(args: &CostArgs, answer: &Answer, shown: &str) -> Result<(), Failure> {
     let is_page = |path: &&Path| path.extension().is_some_and(|e| e == "html" || e == "htm");
-    let to = args.answer.output.as_deref();
+    let to = args.answer.to();
     let page = to.filter(is_page);
     if let Some(path) = page {
-        output::write(Some(path), page::page(answer, &name(shown))?.as_bytes())?;
+        output::write(Some(path), page::page(answer, &name(shown)).as_bytes())?;
     }
     let to = to.filter(|_| page.is_none());
     if args.answer.json {
         return output::write_json(to, answer);
     }
     answer.notes.iter().for_each(|note| output::say(&format!("{shown}: {note}")));
-    output::write(to, table(answer).as_bytes())
+    output::give(to, &table::page(answer))
 }
 
 /// A body's name without the folders that it is in.
 fn name(shown: &str) -> String {
     Path::new(shown).file_name().map_or_else(|| shown.to_owned(), |name| name.to_string_lossy().into_owned())
-}
-
-/// The table for people.
-fn table(answer: &Answer) -> String {
-    let nothing = answer.policies.first().map_or(0.0, |row| row.usd.0);
-    let head =
-        ["policy", "compactions", "cached", "written", "fresh", "hit rate", "largest", "cost", "saved", ""];
-    let mut rows = vec![head.map(str::to_owned)];
-    let dearest = answer.policies.iter().map(|row| row.usd.0).fold(0.0, f64::max);
-    let cheapest = answer.policies.iter().map(|row| row.usd.0).fold(f64::INFINITY, f64::min);
-    let several =
-        answer.policies.iter().filter_map(|row| row.strategy).any(|s| Some(s) != answer.policies[1].strategy);
-    for row in &answer.policies {
-        let saved = 100.0 * (1.0 - row.usd.0 / nothing.max(f64::MIN_POSITIVE));
-        let mut marks = Vec::new();
-        if let Some(strategy) = row.strategy.filter(|_| several) {
-            marks.push(strategy.name().to_owned());
-        }
-        if row.over_window > 0 {
-            marks.push(format!("{} requests over the window", row.over_window));
-        }
-        if row.usd.0 <= cheapest && cheapest < dearest {
-            marks.push("cheapest".to_owned());
-        }
-        rows.push([
-            row.name.clone(),
-            format!("{:>11}", row.compactions),
-            format!("{:>12}", row.cached.to_string()),
-            format!("{:>12}", row.written.to_string()),
-            format!("{:>12}", row.fresh.to_string()),
-            row.hit_rate.map_or_else(|| "       -".to_owned(), |rate| format!("{:>6.1} %", 100.0 * rate)),
-            format!("{:>9}", row.largest.to_string()),
-            format!("{:>9}", row.usd.to_string()),
-            format!("{saved:>5.1} %"),
-            marks.join(", "),
-        ]);
-    }
-    // Numbers stand under the ends of their names.
-    for (at, width) in [(2, 12), (3, 12), (4, 12), (5, 8), (6, 9), (7, 9), (8, 7)] {
-        rows[0][at] = format!("{:>width$}", rows[0][at]);
-    }
-    format!("{}\n{}", output::table(&rows), summary(answer))
-}
-
-/// What the figures rest on.
-fn summary(answer: &Answer) -> String {
-    let by = match answer.pauses.seed {
-        Some(seed) => format!("drawn with seed {seed}"),
-        None => answer.pauses.by.to_owned(),
-    };
-    format!(
-        "{} {} over {:.0} minutes (pauses {by}; {} over five minutes) for {}: window {}, threshold {}\n{}; prices of {} ({})\n",
-        answer.requests,
-        if answer.requests == 1 { "request" } else { "requests" },
-        answer.minutes,
-        answer.pauses.over_five_minutes,
-        answer.model,
-        answer.window,
-        answer.threshold,
-        answer.status,
-        answer.prices.date,
-        answer.prices.source,
-    )
 }

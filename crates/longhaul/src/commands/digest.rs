@@ -21,10 +21,12 @@ struct Answer<'a> {
 }
 
 pub(crate) fn run(args: &DigestArgs) -> Result<(), Failure> {
-    let text = input::read_any(&args.text)?;
+    output::refuse_inputs(args.answer.to(), [args.text.as_path()])?;
+    let (text, bytes) = input::read_any(&args.text)?;
     let focus = Focus::on(args.focus.as_deref());
     let source = Source {
         text: &text,
+        bytes,
         tool: args.tool.as_deref(),
         arguments: args.arguments.as_deref(),
         kind: args.kind,
@@ -34,7 +36,7 @@ pub(crate) fn run(args: &DigestArgs) -> Result<(), Failure> {
     };
     let budget = args.tokens.map_or_else(|| digest::default_budget(&text), Tokens);
     let digest = if args.one_line { digest::one_line(&source) } else { digest::digest(&source, budget) };
-    let to = args.answer.output.as_deref();
+    let to = args.answer.to();
     if !args.answer.json {
         let end = if digest.text.ends_with('\n') { "" } else { "\n" };
         return output::write(to, format!("{}{end}", digest.text).as_bytes());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::ExplainArgs;
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Line, Page, STRONG};
 
 #[derive(Serialize)]
 struct Answer<'p> {
@@ -34,34 +34,36 @@ pub(crate) fn run(args: &ExplainArgs, environment: &Environment) -> Result<(), F
     let from = |derived: &Derived| settings.typed_in(&derived.why);
     let numbers = policy.explain().iter().map(|derived| Number { derived, from: from(derived) }).collect();
     let answer = Answer { model: &policy.model, numbers, notes: &settings.notes, warnings: &warnings };
-    let to = args.answer.output.as_deref();
+    let to = args.answer.to();
     if args.answer.json {
         return output::write_json(to, &answer);
     }
     settings.say_notes(&warnings);
-    output::write(to, page(&answer).as_bytes())
+    output::give(to, &page(&answer))
 }
 
-fn page(answer: &Answer) -> String {
+fn page(answer: &Answer) -> Page {
     let model = answer.model;
     let row = match &model.row {
         Some(row) => format!("row {row} of the model table"),
         None => "no row of the model table matches; every fact is assumed".to_owned(),
     };
-    let confirmed = match (&model.source, &model.checked) {
-        (Some(source), Some(checked)) => format!("confirmed {checked} by {source}\n"),
-        _ => String::new(),
-    };
-    let mut page = format!("{}: {row}\n{confirmed}", model.name);
-    page.push_str("\nfacts\n");
+    let mut page = Page::default();
+    page.line(Line::default().styled(STRONG, &model.name).plain(format!(": {row}")));
+    if let (Some(source), Some(checked)) = (&model.source, &model.checked) {
+        page.line(format!("confirmed {checked} by {source}"));
+    }
+    page.blank();
+    page.line(Line::default().styled(STRONG, "facts"));
     let facts = json!(model.facts);
     let facts = facts.as_object().into_iter().flatten();
     let mark = |assumed: bool| if assumed { "assumed" } else { "" }.to_owned();
     let rows: Vec<[String; 3]> = facts
         .map(|(fact, value)| [format!("  {fact}"), shown(value), mark(model.is_assumed(fact))])
         .collect();
-    page.push_str(&output::table(&rows));
-    page.push_str("\nnumbers\n");
+    page.table(rows);
+    page.blank();
+    page.line(Line::default().styled(STRONG, "numbers"));
     let number = |Number { derived, from }: &Number| {
         let why = if from.is_empty() {
             derived.why.clone()
@@ -70,8 +72,7 @@ fn page(answer: &Answer) -> String {
         };
         [format!("  {}", derived.name), shown(&derived.value), mark(derived.assumed), why]
     };
-    let rows: Vec<[String; 4]> = answer.numbers.iter().map(number).collect();
-    page.push_str(&output::table(&rows));
+    page.table(answer.numbers.iter().map(number));
     page
 }
 

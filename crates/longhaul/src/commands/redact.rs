@@ -8,10 +8,13 @@ use longhaul_engine::policy::Invalid;
 use longhaul_engine::redact::{Content, Found, Redactor, RuleSummary, Rules};
 use serde::Serialize;
 
-use crate::cli::{RedactArgs, TextKind};
+use crate::body::Body;
+use crate::cli::{RedactArgs, TextKind, Told};
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
-use crate::{input, output};
+use crate::input;
+use crate::output::{self, Page};
+use crate::session;
 
 /// How much is read at a time.
 const CHUNK: usize = 1 << 20;
@@ -40,9 +43,21 @@ pub(crate) fn run(args: &RedactArgs, environment: &Environment) -> Result<(), Fa
     let settings = Settings::load(args.config.config.as_deref(), environment, Vec::new())?;
     let rules = rules(&settings)?;
     let Some(path) = args.text.as_deref() else { return list(args, &rules.summary()) };
+    let inputs = [Some(path), args.config.config.as_deref()];
+    output::refuse_inputs(args.answer.to(), inputs.into_iter().flatten())?;
     let redactor = Redactor::numbered(rules);
+    let told = Told { dialect: None, model: None, whole: args.whole };
+    if args.kind.is_none()
+        && let Some(read) = session::read(path, &told, told.extent())?
+    {
+        let body = Body::of_session(read);
+        body.say_session(&args.answer);
+        return json(args, &body, redactor);
+    }
     let content = match args.kind {
-        Some(TextKind::Json) => return json(args, path, redactor),
+        Some(TextKind::Json) => {
+            return json(args, &Body::of_text(input::shown(path), input::read_text(path)?), redactor);
+        }
         Some(TextKind::Text) => Content::Text,
         Some(TextKind::Code) => Content::Code,
         None => Content::of_path(&path.to_string_lossy()),
@@ -63,22 +78,21 @@ pub(crate) fn rules(settings: &Settings) -> Result<Rules, Failure> {
 }
 
 fn list(args: &RedactArgs, rules: &[RuleSummary]) -> Result<(), Failure> {
-    let to = args.answer.output.as_deref();
+    let to = args.answer.to();
     if args.answer.json {
         let listed =
             rules.iter().map(|RuleSummary { kind, group, looks_for }| Listed { kind, group, looks_for });
         return output::write_json(to, &listed.collect::<Vec<_>>());
     }
-    let rows: Vec<[String; 3]> =
-        rules.iter().map(|rule| [rule.kind.clone(), rule.group.clone(), rule.looks_for.clone()]).collect();
-    output::write(to, output::table(&rows).as_bytes())
+    let mut page = Page::default();
+    page.table(rules.iter().map(|rule| [&*rule.kind, &*rule.group, &*rule.looks_for]));
+    output::give(to, &page)
 }
 
-fn json(args: &RedactArgs, path: &Path, mut redactor: Redactor) -> Result<(), Failure> {
-    let body = input::read_text(path)?;
+fn json(args: &RedactArgs, body: &Body, mut redactor: Redactor) -> Result<(), Failure> {
     let done = redactor
-        .redact_json(&body)
-        .map_err(|error| Failure::Wrong(format!("{}: {error}; use --kind text", input::shown(path))))?;
+        .redact_json(&body.text)
+        .map_err(|error| Failure::Wrong(format!("{}: {error}; use --kind text", body.shown)))?;
     for sealed in &done.sealed {
         let Found { kind, start, .. } = sealed;
         output::say(&format!(
@@ -94,7 +108,7 @@ fn whole(args: &RedactArgs, path: &Path, mut redactor: Redactor, content: Conten
 }
 
 fn give(args: &RedactArgs, text: &str, found: &[Found]) -> Result<(), Failure> {
-    let to = args.answer.output.as_deref();
+    let to = args.answer.to();
     if args.answer.json {
         let found = found.iter().map(|found| Row { kind: &found.kind, start: found.start, end: found.end });
         return output::write_json(to, &Answer { text, found: found.collect() });
@@ -109,7 +123,7 @@ fn give(args: &RedactArgs, text: &str, found: &[Found]) -> Result<(), Failure> {
 /// Any size, a chunk at a time: what is held is bounded by the engine, not by the input.
 fn stream(args: &RedactArgs, path: &Path, redactor: Redactor, content: Content) -> Result<(), Failure> {
     let mut from = input::open(path)?;
-    let mut to = output::Sink::open(args.answer.output.as_deref())?;
+    let mut to = output::Sink::open(args.answer.to())?;
     let mut stream = redactor.stream(content);
     let mut counts = BTreeMap::new();
     let mut chunk = vec![0; CHUNK];

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::StatsArgs;
 use crate::failure::Failure;
-use crate::{input, output};
+use crate::input;
+use crate::output::{self, Line, Page, STRONG};
 
 /// A row that `compress --log` appended. What else a row says is kept as it is.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,6 +20,9 @@ pub(crate) struct Row {
     pub(crate) ratio: f64,
 }
 
+/// No request becomes a million times as large.
+const LARGEST_GROWTH: f64 = 1e6;
+
 #[derive(Serialize)]
 struct Answer {
     total_compactions: usize,
@@ -29,38 +33,70 @@ struct Answer {
 }
 
 pub(crate) fn run(args: &StatsArgs) -> Result<(), Failure> {
+    let to = args.answer.to();
+    output::refuse_inputs(to, [args.log.as_path()])?;
     let shown = input::shown(&args.log);
     let text = input::read_text(&args.log)?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let row = |(at, line): (usize, &str)| {
-        serde_json::from_str::<Row>(line).map_err(|error| {
-            Failure::Wrong(format!("{shown}, line {}: not a row of compress --log ({error})", at + 1))
-        })
-    };
-    let rows = lines.map(row).collect::<Result<Vec<Row>, Failure>>()?;
-    let saved = |row: &Row| row.tokens_before.cast_signed() - row.tokens_after.cast_signed();
+    let (mut rows, mut bad) = (Vec::new(), Vec::new());
+    for (at, line) in lines {
+        match read(line) {
+            Ok(row) => rows.push(row),
+            Err(why) => bad.push(format!("{shown}, line {}: not a row of compress --log ({why})", at + 1)),
+        }
+    }
+    // A line that was cut off keeps nobody from the others; a file without any row is no log.
+    if let Some(first) = bad.first() {
+        if rows.is_empty() {
+            return Err(Failure::Wrong(first.clone()));
+        }
+        let more =
+            if bad.len() > 1 { format!(", and {} more such lines", bad.len() - 1) } else { String::new() };
+        output::say(&format!("{first}{more}; left out of the sums"));
+    }
+    let signed = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let saved =
+        |sum: i64, row: &Row| sum.saturating_add(signed(row.tokens_before) - signed(row.tokens_after));
     let answer = Answer {
         total_compactions: rows.len(),
-        total_tokens_saved: rows.iter().map(saved).sum(),
+        total_tokens_saved: rows.iter().fold(0, saved),
         average_ratio: rows.iter().map(|row| row.ratio).sum::<f64>() / rows.len().max(1) as f64,
         rows,
     };
-    let to = args.answer.output.as_deref();
     if args.answer.json {
         return output::write_json(to, &answer);
     }
-    let mut page: Vec<[String; 4]> = vec![["engine", "tokens", "messages", "saved"].map(str::to_owned)];
-    page.extend(answer.rows.iter().map(|row| {
+    let mut page = Page::default();
+    if answer.rows.is_empty() {
+        page.line(format!("no compactions in {shown}"));
+        return output::give(to, &page);
+    }
+    let mut rows =
+        vec![["engine", "tokens", "messages", "saved"].map(|name| Line::default().styled(STRONG, name))];
+    rows.extend(answer.rows.iter().map(|row| {
         let tokens =
             format!("{} → {}", output::grouped(row.tokens_before), output::grouped(row.tokens_after));
         let messages = format!("{} → {}", row.messages_before, row.messages_after);
-        [row.engine.clone(), tokens, messages, format!("{:.1} %", 100.0 * row.ratio)]
+        [row.engine.clone(), tokens, messages, format!("{:.1} %", 100.0 * row.ratio)].map(Line::from)
     }));
-    let sum = format!(
-        "{} compactions, {} tokens saved, {:.1} % on average\n",
+    page.table(rows);
+    page.line(format!(
+        "{} compactions, {} tokens saved, {:.1} % of each request on average",
         answer.total_compactions,
-        answer.total_tokens_saved,
+        with_sign(answer.total_tokens_saved),
         100.0 * answer.average_ratio
-    );
-    output::write(to, (output::table(&page) + &sum).as_bytes())
+    ));
+    output::give(to, &page)
+}
+
+/// A row, or why it is none.
+fn read(line: &str) -> Result<Row, String> {
+    let row = serde_json::from_str::<Row>(line).map_err(|error| error.to_string())?;
+    let is_share = (-LARGEST_GROWTH..=1.0).contains(&row.ratio);
+    if is_share { Ok(row) } else { Err(format!("a ratio of {} is no share", row.ratio)) }
+}
+
+fn with_sign(number: i64) -> String {
+    let sign = if number < 0 { "-" } else { "" };
+    format!("{sign}{}", output::grouped(number.unsigned_abs()))
 }

@@ -2,13 +2,14 @@
 
 use longhaul_engine::known::Known;
 use longhaul_engine::meter::{Meter, Parts};
+use longhaul_engine::tokens::percent;
 use longhaul_engine::{Dialect, Tokens};
 use serde::Serialize;
 
 use crate::body::{self, Body};
 use crate::cli::TokensArgs;
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, FAINT, Line, Page, STRONG};
 
 #[derive(Serialize)]
 struct Answer {
@@ -27,7 +28,9 @@ struct Answer {
 }
 
 pub(crate) fn run(args: &TokensArgs) -> Result<(), Failure> {
-    let body = Body::read(&args.body)?;
+    let to = args.answer.to();
+    output::refuse_inputs(to, [args.body.as_path()])?;
+    let body = Body::read(&args.body, &args.told)?;
     let (transcript, notes) = body.parse(&args.told)?;
     let model = body::model(&args.told, &transcript);
     let meter = Meter::of(&model);
@@ -43,22 +46,25 @@ pub(crate) fn run(args: &TokensArgs) -> Result<(), Failure> {
         dialect: transcript.dialect,
         dialect_sure: transcript.dialect_sure,
         messages: transcript.message_count(),
-        notes: body::note_lines(&transcript, &notes),
+        notes: [body.session_notes(), body::note_lines(&transcript, &notes)].concat(),
     };
-    let to = args.answer.output.as_deref();
     if args.answer.json {
         return output::write_json(to, &answer);
     }
     answer.notes.iter().for_each(|note| output::say(&format!("{}: {note}", body.shown)));
-    output::write(to, page(&answer).as_bytes())
+    output::give(to, &page(&answer))
 }
 
-fn page(answer: &Answer) -> String {
+/// What the parts are.
+const PARTS: &str = "user and assistant: what was said; calls: tool calls with their arguments; results: what tools gave back";
+
+fn page(answer: &Answer) -> Page {
     let Parts { system, tools, user, assistant, reasoning, calls, results, images } = answer.parts;
     let total = answer.total;
     let row = |name: &str, tokens: Tokens| {
-        let share = 100.0 * tokens.number() as f64 / total.number().max(1) as f64;
-        [name.to_owned(), format!("{:>11}", output::grouped(tokens.number())), format!("{share:>5.1} %")]
+        let share = percent(tokens.number() as f64, total.number() as f64);
+        let share = share.map_or_else(|| "      -".to_owned(), |share| format!("{share:>5.1} %"));
+        [name.to_owned(), format!("{:>11}", output::grouped(tokens.number())), share].map(Line::from)
     };
     let parts = [
         ("system", system),
@@ -70,18 +76,23 @@ fn page(answer: &Answer) -> String {
         ("results", results),
         ("images", images),
     ];
-    let mut rows: Vec<[String; 3]> = parts.iter().map(|(name, tokens)| row(name, *tokens)).collect();
+    let mut rows: Vec<[Line; 3]> = parts.iter().map(|(name, tokens)| row(name, *tokens)).collect();
     rows.push(row("total", total));
     let share = 100.0 * total.number() as f64 / answer.window.number().max(1) as f64;
     let window = answer.window;
     let assumed = if answer.window_assumed { ", assumed" } else { "" };
     let how = if answer.exact { "exact" } else { "estimated" };
-    format!(
-        "{}\n{} messages, {} ({how}: {})\n{share:.1} % of the window of {} ({window}{assumed})\n",
-        output::table(&rows),
-        answer.messages,
-        answer.dialect,
-        answer.counted_by,
-        answer.model,
-    )
+    let mut page = Page::default();
+    page.table(rows);
+    page.line(Line::default().styled(FAINT, PARTS));
+    page.blank();
+    page.line(format!("{} messages, {} ({how}: {})", answer.messages, answer.dialect, answer.counted_by));
+    let line = Line::default().styled(STRONG, format!("{share:.1} %"));
+    page.line(match answer.model.as_str() {
+        "unknown" => {
+            line.plain(format!(" of a window of {window} (assumed: no model is named; --model tells)"))
+        }
+        model => line.plain(format!(" of the window of {model} ({window}{assumed})")),
+    });
+    page
 }

@@ -14,6 +14,9 @@ const RENAMED: &[(&str, &str)] = &[
     ("model.cache_ttl", "prompt_caching.cache_ttl"),
 ];
 
+/// What beyond the engine's keys is in force already.
+const IN_FORCE: &[&str] = &["compression.enabled"];
+
 /// How alike two names must be to pass for a slip of the fingers.
 const LIKE: f64 = 0.8;
 
@@ -42,9 +45,9 @@ impl Keys {
         descend(&self.all, path)
     }
 
-    /// Whether anything goes by a key yet: what the engine reads is in force, and nothing else is read so far.
+    /// Whether anything goes by a key yet: what the engine reads is in force, and little else is read so far.
     pub(crate) fn has_effect(&self, path: &[String]) -> bool {
-        descend(&self.shell, path).is_none()
+        descend(&self.shell, path).is_none() || IN_FORCE.contains(&path.join(".").as_str())
     }
 
     /// Takes what the engine does not read out of a tree of values.
@@ -225,6 +228,9 @@ mod tests {
         assert!(
             keys.has_effect(&path("compression.threshold")) && keys.has_effect(&path("models.m.threshold"))
         );
-        assert!(!keys.has_effect(&path("compression.enabled")) && !keys.has_effect(&path("redaction.logs")));
+        assert!(keys.has_effect(&path("compression.enabled")) && !keys.has_effect(&path("redaction.logs")));
+        for key in IN_FORCE {
+            assert!(keys.at(&path(key)).is_some(), "{key}");
+        }
     }
 }

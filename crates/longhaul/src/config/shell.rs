@@ -1,4 +1,4 @@
-//! What can be configured beyond the engine: the gateway, the store and a model's summaries, which nothing reads yet.
+//! What can be configured beyond the engine: the gateway, the store and a model's summaries, which hardly anything reads yet.
 
 use longhaul_engine::policy::Invalid;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Shell {
-    compression: Compression,
+    pub(crate) compression: Compression,
     redaction: Redaction,
     pub(crate) auxiliary: Auxiliary,
     upstreams: Upstreams,
@@ -17,15 +17,9 @@ pub(crate) struct Shell {
 /// When to compact without being asked, and what to keep beyond the policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Compression {
-    /// Whether anything is compacted without being asked.
-    enabled: bool,
-    /// Results of these tools are never shortened.
-    keep_tools: Vec<String>,
-    /// So many newest messages of the user stay where they are.
-    keep_last_users: usize,
-    /// Standing wishes for every handover.
-    instructions: Option<String>,
+pub(crate) struct Compression {
+    /// Whether anything is compacted without being forced.
+    pub(crate) enabled: bool,
     /// The share of the window at which the gateway steps in before anything else.
     hygiene_threshold: f64,
     /// How long a turn may wait for a model's summary.
@@ -36,15 +30,7 @@ struct Compression {
 
 impl Default for Compression {
     fn default() -> Self {
-        Self {
-            enabled: true,
-            keep_tools: Vec::new(),
-            keep_last_users: 0,
-            instructions: None,
-            hygiene_threshold: 0.85,
-            max_wait_seconds: 0,
-            system_note: false,
-        }
+        Self { enabled: true, hygiene_threshold: 0.85, max_wait_seconds: 0, system_note: false }
     }
 }
 

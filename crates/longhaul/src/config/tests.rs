@@ -10,7 +10,7 @@ fn load(file: &str, environment: &[(&str, &str)]) -> Result<Settings, Failure> {
 }
 
 fn named(text: &str) -> File {
-    File { name: "longhaul.yaml".to_owned(), text: text.to_owned() }
+    File { name: "longhaul.yaml".to_owned(), text: text.to_owned(), found: Found::Folder }
 }
 
 /// The value and the origin of a key, as `longhaul config` prints them.

@@ -64,7 +64,8 @@ impl Reader<'_> {
             }
             _ => {
                 let origin = at(self.file, node.span.start);
-                let value = plain(node).map_err(|problem| wrong(&origin, problem))?;
+                let key = path.join(".");
+                let value = plain(node).map_err(|problem| wrong(&origin, &format!("{key} is {problem}")))?;
                 self.leaves.push(Leaf { path: path.clone(), value, origin });
                 Ok(())
             }
@@ -103,6 +104,9 @@ fn plain(node: &MarkedYaml) -> Result<Value, &'static str> {
         YamlData::Value(Scalar::Null) => Value::Null,
         YamlData::Value(Scalar::Boolean(value)) => (*value).into(),
         YamlData::Value(Scalar::Integer(value)) => (*value).into(),
+        YamlData::Value(Scalar::FloatingPoint(value)) if !value.is_finite() => {
+            return Err("a number without end; write one in digits");
+        }
         YamlData::Value(Scalar::FloatingPoint(value)) => value.into_inner().into(),
         YamlData::Value(Scalar::String(value)) => value.as_ref().into(),
         YamlData::Sequence(items) => Value::Array(items.iter().map(plain).collect::<Result<_, _>>()?),

@@ -62,6 +62,9 @@ fn a_body_comes_from_standard_input_and_the_dialect_can_be_told() {
     let answer = run.json("tokens.json");
     assert_eq!((&answer["dialect"], &answer["dialect_sure"]), (&json!("chat"), &json!(false)));
     assert_eq!(answer["exact"], true);
+    let run = longhaul_reading(&folder, &["check", "-", "--json", "--model", "claude-opus-4-5"], &[], body);
+    let answer = run.json("check.json");
+    assert_eq!((&answer["dialect"], &answer["dialect_sure"]), (&json!("messages"), &json!(false)));
     let run = longhaul_reading(&folder, &["tokens", "-", "--json", "--dialect", "messages"], &[], body);
     let answer = run.json("tokens.json");
     assert_eq!((&answer["dialect"], &answer["dialect_sure"]), (&json!("messages"), &json!(true)));

@@ -48,6 +48,46 @@ fn a_body_gets_its_marks_and_stays_acceptable() {
 }
 
 #[test]
+fn of_more_marks_than_a_provider_takes_four_stay_and_the_others_are_said() {
+    let folder = Folder::new("cache-surplus");
+    let mut body = session("You are careful.", 9);
+    for message in body["messages"].as_array_mut().unwrap().iter_mut().step_by(2) {
+        let text = message["content"].clone();
+        message["content"] = json!([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]);
+    }
+    let run = cache(&folder, &body, &[]);
+    assert_eq!((run.code, run.out.matches("cache_control").count()), (0, 4), "{}", run.err);
+    assert!(
+        run.err.contains("breakpoint on /messages/0/content/0 removed: a provider takes 4"),
+        "{}",
+        run.err
+    );
+    let answer = cache(&folder, &body, &["--json"]).json("cache.json");
+    assert_eq!(answer["removed"], json!(["/messages/0/content/0"]));
+    assert_eq!((places(&answer).len(), &answer["changed"]), (4, &json!(true)));
+    folder.file("marked.json", &run.out);
+    let check = longhaul(&folder, &["check", "marked.json", "--before", "body.json"], &[]);
+    assert_eq!(check.code, 0, "{}", check.out);
+}
+
+#[test]
+fn older_claude_models_on_bedrock_get_no_marks() {
+    let folder = Folder::new("cache-bedrock");
+    for (model, provider, cached) in [
+        ("anthropic.claude-3-haiku-20240307-v1:0", None, false),
+        ("claude-3-haiku-20240307", Some("bedrock"), false),
+        ("claude-3-haiku-20240307", None, true),
+        ("us.anthropic.claude-3-7-sonnet-20250219-v1:0", None, true),
+    ] {
+        let mut body = session("You are careful.", 7);
+        body["model"] = json!(model);
+        let told: Vec<&str> = provider.iter().flat_map(|provider| ["--provider", provider]).collect();
+        let run = cache(&folder, &body, &told);
+        assert_eq!(run.out.contains("cache_control"), cached, "{model}: {}", run.err);
+    }
+}
+
+#[test]
 fn the_answer_for_programs_keeps_to_its_schema() {
     let folder = Folder::new("cache-schema");
     let answer =
@@ -192,4 +232,29 @@ fn a_wrong_call_is_one_line() {
     assert!(cache(&folder, &body, &["--provider", "acme"]).refused().contains("there are anthropic"));
     assert!(cache(&folder, &body, &["--ttl", "2h"]).refused().contains("5m, 1h, auto"));
     assert!(cache(&folder, &body, &["--compare", "missing.json"]).refused().contains("does not exist"));
+}
+
+#[test]
+fn compress_and_compare_agree_on_what_stays_cached() {
+    let folder = Folder::new("cache-compress");
+    let mut body = session("Today is 2026-11-15.", 61);
+    for message in body["messages"].as_array_mut().unwrap() {
+        let turn = message["content"].as_str().unwrap().to_owned();
+        message["content"] = json!(format!("{turn}: the beds want water. ").repeat(30));
+    }
+    folder.file("old.json", body.to_string());
+    let args =
+        ["compress", "old.json", "--keep-from", "50", "-o", "new.json", "--report", "report.json", "--quiet"];
+    assert_eq!(longhaul(&folder, &args, &[]).code, 0);
+    let run = longhaul(&folder, &["cache", "new.json", "--compare", "old.json", "--json"], &[]);
+    let compared: Value = serde_json::from_str(&run.out).unwrap();
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.0.join("report.json")).unwrap()).unwrap();
+    assert!(report["tokens"]["warm"].as_u64() > Some(2_000), "{report}");
+    assert_eq!(report["tokens"]["warm"], compared["warm_tokens"]);
+    assert_eq!(report["cost"]["cold_tokens"], compared["cold_tokens"]);
+    let new: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.0.join("new.json")).unwrap()).unwrap();
+    let list = |body: &Value| body["messages"].as_array().unwrap().clone();
+    assert!(list(&new).ends_with(&list(&body)[50..]) && list(&new).len() < 30);
 }

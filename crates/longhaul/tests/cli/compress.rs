@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Run, longhaul, longhaul_reading};
+use crate::support::{Folder, Run, against, longhaul, longhaul_reading};
 
 /// A session whose outputs outgrow a window of 20,000 tokens. One of them holds a secret.
 fn session() -> String {
@@ -75,7 +75,7 @@ fn the_example_session_is_compacted_as_the_readme_shows() {
         assert!(readme.contains(line), "the README does not say: {line}");
     }
     let after = std::fs::read_to_string(folder.0.join("smaller.json")).unwrap();
-    assert!(after.contains("(recall hv6smc21p6); got through later"), "{after}");
+    assert!(after.contains("(recall hv6smc21p6); succeeded later"), "{after}");
     let recalled = longhaul(&folder, &["recall", "--originals", "removed.jsonl", "hv6smc21p6"], &[]);
     assert!(recalled.out.contains("mismatched types"), "{}", recalled.err);
 }
@@ -160,6 +160,17 @@ fn a_log_is_kept_and_summed() {
     assert!(longhaul(&folder, &["stats", "log.jsonl"], &[]).out.contains("2 compactions"));
     let empty = longhaul_reading(&folder, &["stats", "-", "--json"], &[], b"").json("stats.json");
     assert_eq!((&empty["total_compactions"], &empty["average_ratio"]), (&json!(0), &json!(0.0)));
+    let nothing = longhaul_reading(&folder, &["stats", "-"], &[], b"");
+    assert_eq!(nothing.out, "no compactions in standard input\n");
+    let row = |ratio: &str| {
+        let row =
+            r#"{"engine":"compressor","reason":"r","tokens_before":18446744073709551615,"tokens_after":0,"#;
+        format!("{row}\"messages_before\":1,\"messages_after\":1,\"ratio\":{ratio}}}\n").repeat(2)
+    };
+    let huge = longhaul_reading(&folder, &["stats", "-", "--json"], &[], row("1.0").as_bytes());
+    assert_eq!(huge.json("stats.json")["total_tokens_saved"], i64::MAX);
+    let absurd = longhaul_reading(&folder, &["stats", "-"], &[], row("1e308").as_bytes());
+    assert!(absurd.refused().contains("line 1"), "{}", absurd.err);
     let bad = longhaul_reading(&folder, &["stats", "-"], &[], b"{}\nnonsense\n");
     assert!(bad.refused().contains("line 1"), "{}", bad.err);
 }
@@ -168,7 +179,8 @@ fn a_log_is_kept_and_summed() {
 fn wrong_calls_are_one_line() {
     let folder = Folder::new("compress-wrong");
     assert!(compress(&folder, &["--json"]).refused().contains("-o"));
-    let shared: [&[&str]; 4] = [
+    let shared: [&[&str]; 5] = [
+        &["-o", "./session.json"],
         &["-o", "x", "--originals", "x"],
         &["-o", "x", "--report", "./x"],
         &["--originals", "session.json"],
@@ -186,21 +198,25 @@ fn wrong_calls_are_one_line() {
 fn the_result_may_replace_the_body_and_without_an_engine_there_is_one() {
     let folder = Folder::new("compress-in-place");
     folder.file("session.json", session());
-    let call = ["compress", "session.json", "-o", "session.json", "--context-length", "20000"];
+    let call = ["compress", "session.json", "--in-place", "--context-length", "20k"];
     let run = longhaul(&folder, &call, &[]);
-    assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.err.contains("compressor: "), "{}", run.err);
+    assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
+    assert!(run.err.contains("compressor: ") && run.err.contains("kept as session.json.bak"), "{}", run.err);
     let unknown = longhaul(&folder, &["compress", "session.json", "--engine", "lossles", "--preview"], &[]);
     let said = "invalid value 'lossles' for '--engine <NAME>' [possible values: compressor, sacred-zone]";
     assert_eq!(unknown.refused().trim_end(), format!("{said}; see --help"));
+    let near = longhaul(&folder, &["compress", "session.json", "--engine", "compresor", "--preview"], &[]);
+    assert!(near.refused().contains("a similar value exists: 'compressor'"), "{}", near.err);
     let configured = [("LONGHAUL_CONTEXT__ENGINE", "lossles")];
     let unknown = longhaul(&folder, &["compress", "session.json", "--preview"], &configured);
     assert_eq!(unknown.code, 0, "a name found nowhere is no reason to leave a session without compaction");
     assert!(unknown.err.contains("no engine is called lossles"), "{}", unknown.err);
     let after = std::fs::read_to_string(folder.0.join("session.json")).unwrap();
     assert!(after.len() < session().len() && after.contains("And now?"));
-    let left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left, ["session.json"], "nothing half-written is left");
+    let mut left: Vec<_> = std::fs::read_dir(&folder.0).unwrap().map(|e| e.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["session.json", "session.json.bak"], "nothing half-written is left");
+    assert_eq!(std::fs::read_to_string(folder.0.join("session.json.bak")).unwrap(), session());
 }
 
 #[test]
@@ -222,4 +238,122 @@ fn a_preview_writes_no_body() {
     assert_eq!((run.code, run.out.as_str()), (0, ""));
     assert!(run.err.contains("% smaller"), "{}", run.err);
     assert!(!folder.0.join("removed.jsonl").exists() && !folder.0.join("log.jsonl").exists());
+}
+
+#[test]
+fn a_result_that_is_still_too_large_is_given_said_and_answered_with_no() {
+    let folder = Folder::new("compress-shortfall");
+    folder.file("session.json", session());
+    for (more, over) in [
+        (&["--to-tokens", "10"][..], "the size that was asked for"),
+        (&["--context-length", "4k", "--engine", "compressor"], "the window of 4,000"),
+    ] {
+        let large = format!("And now? {}", "one more wish of mine; ".repeat(2_000));
+        folder.file("session.json", session().replace("And now?", &large));
+        let call = [&["compress", "session.json", "--quiet"], more].concat();
+        let run = longhaul(&folder, &call, &[]);
+        assert_eq!(run.code, 1, "{}", run.err);
+        assert!(
+            run.out.starts_with('{') && run.out.len() < session().len() + large.len(),
+            "the body is there"
+        );
+        assert_eq!(run.err.lines().count(), 1, "even to those who want to hear nothing: {}", run.err);
+        assert!(run.err.contains("session.json: still ") && run.err.contains(over), "{}", run.err);
+        let report = longhaul(&folder, &[&call[..], &["--json", "-o", "after.json"]].concat(), &[]);
+        assert_eq!((report.code, &against("compress.json", &report.out)["reached"]), (1, &json!(false)));
+        assert!(folder.0.join("after.json").exists());
+        let several = longhaul(&folder, &[&call[..], &["--out-dir", "out"]].concat(), &[]);
+        assert_eq!((several.code, several.err.lines().count()), (1, 1), "{}", several.err);
+        assert_eq!(longhaul(&folder, &[&call[..], &["--preview"]].concat(), &[]).code, 1);
+    }
+    assert_eq!(compress(&folder, &["-o", "after.json"]).code, 0);
+}
+
+#[test]
+fn a_compaction_that_is_switched_off_is_made_only_by_force() {
+    let folder = Folder::new("compress-off");
+    folder.file("session.json", session());
+    folder.file("longhaul.yaml", "compression: { enabled: false }\n");
+    for engine in ["compressor", "sacred-zone"] {
+        let call = ["compress", "session.json", "--context-length", "10k", "--engine", engine];
+        for more in [&[][..], &["--to-tokens", "3k"]] {
+            let run = longhaul(&folder, &[&call[..], more].concat(), &[]);
+            assert_eq!((run.code, run.out), (0, session()), "{}", run.err);
+            assert!(run.err.contains("compression.enabled is false"), "{}", run.err);
+        }
+        let forced = longhaul(&folder, &[&call[..], &["--force"]].concat(), &[]);
+        assert!(forced.code == 0 && forced.out.len() < session().len(), "{}", forced.err);
+    }
+}
+
+#[test]
+fn the_checkpoint_can_be_read_alone() {
+    let folder = Folder::new("compress-show");
+    folder.file("session.json", session());
+    let call = ["compress", "session.json", "--show", "checkpoint", "--quiet"];
+    let shown = longhaul(&folder, &[&call[..], &["--to-tokens", "2000"]].concat(), &[]);
+    assert_eq!((shown.code, shown.err.as_str()), (0, ""));
+    assert!(shown.out.starts_with("[Longhaul checkpoint") && shown.out.contains("\n## "), "{}", shown.out);
+    let body = longhaul(&folder, &["compress", "session.json", "--to-tokens", "2000", "--quiet"], &[]);
+    let text = serde_json::to_string(shown.out.trim_end()).unwrap();
+    assert!(body.out.contains(text.trim_matches('"')), "it is the one that the body has");
+    assert!(longhaul(&folder, &call, &[]).failed(1).contains("no checkpoint was made"));
+    assert!(!folder.0.join("removed.jsonl").exists());
+    longhaul(&folder, &[&call[..], &["--json", "-o", "x"]].concat(), &[]).refused();
+}
+
+#[test]
+fn the_differences_say_what_was_folded_and_which_facts_are_lost() {
+    let folder = Folder::new("compress-diff");
+    folder.file("session.json", session().replace("main.c:3: error", "oven.c:3: error: the cake fell"));
+    let call = ["compress", "session.json", "--to-tokens", "700", "--preview", "--diff", "--quiet"];
+    let run = longhaul(&folder, &call, &[]);
+    let line = run.out.lines().find(|line| line.starts_with("  step 1 ")).unwrap();
+    assert!(line.contains("bash make t0") && line.contains("folded"), "{}", run.out);
+    assert!(run.out.contains("+ checkpoint: "), "{}", run.out);
+    let more = |step: usize| {
+        (
+            format!("of step {step}\\nmain.c"),
+            format!("of step {step}\\nerror: oven {step} is out of gas\\nmain.c"),
+        )
+    };
+    let other = (1..9).map(more).fold(session(), |session, (old, new)| session.replace(&old, &new));
+    folder.file("session.json", other);
+    let lost =
+        longhaul(&folder, &["compress", "session.json", "--to-tokens", "500", "--preview", "--diff"], &[]);
+    assert!(
+        lost.out.contains("that the new body does not say (") && lost.out.contains("): lost;"),
+        "{}",
+        lost.out
+    );
+    let kept = longhaul(&folder, &[&call[..], &["--originals", "kept.jsonl"]].concat(), &[]);
+    assert!(kept.out.contains("(recall "), "{}", kept.out);
+    for run in [&run, &kept] {
+        assert!(!run.out.contains("unit"), "{}", run.out);
+    }
+}
+
+#[test]
+fn numbers_may_be_short_and_shares_percentages() {
+    let folder = Folder::new("compress-numbers");
+    let report = |more: &[&str]| {
+        folder.file("session.json", session());
+        let run = longhaul(
+            &folder,
+            &[&["compress", "session.json", "--preview", "--json", "--quiet"], more].concat(),
+            &[],
+        );
+        let mut report = against("compress.json", &run.out);
+        report["elapsed_ms"] = json!(0);
+        report
+    };
+    assert_eq!(report(&["--to-tokens", "5k"]), report(&["--to-tokens", "5000"]));
+    assert_eq!(report(&["--context-length", "0.02M"]), report(&["--context-length", "20000"]));
+    assert_eq!(report(&["--threshold", "10%"]), report(&["--threshold", "0.1"]));
+    let refused = |more: &[&str]| {
+        longhaul(&folder, &[&["compress", "session.json"], more].concat(), &[]).refused().to_owned()
+    };
+    assert!(refused(&["--to-tokens", "50%"]).contains("a share is no number of tokens"));
+    assert!(refused(&["--to-tokens", "many"]).contains("20000, 20k or 1.5M"));
+    assert!(refused(&["--threshold", "150%"]).contains("must be over 0 and at most 1"));
 }

@@ -88,6 +88,8 @@ fn a_body_that_cannot_be_used_keeps_nobody_from_the_others() {
     assert!(run.err.contains("3 bodies, 1 compacted, 2 failed"), "{}", run.err);
     assert!(read(&folder, "out/good.json").len() < session("good", 12).len());
     assert!(!folder.0.join("out/bad.json").exists());
+    let none = compress(&folder, &["bad.json", "missing.json", "--out-dir", "out"], "");
+    assert_eq!(none.err.lines().last(), Some("longhaul: 2 bodies, 0 compacted, 2 failed"), "{}", none.err);
 }
 
 #[test]
@@ -100,13 +102,13 @@ fn places_that_would_be_written_over_are_refused() {
     let cases: [(&[&str], &str); 11] = [
         (&["a.json", "more/a.json", "--out-dir", "out"], "a.json and more/a.json would be the same file"),
         (&["a.json", "a.json", "--out-dir", "out"], "a.json and a.json would be the same file"),
-        (&["a.json", "b.json", "--out-dir", "."], "--out-dir would write over a.json"),
-        (&["b.json", "a.json", "--out-dir", "more/.."], "--out-dir would write over b.json"),
+        (&["a.json", "b.json", "--out-dir", "."], "--out-dir . would write over a.json"),
+        (&["b.json", "a.json", "--out-dir", "more/.."], "--out-dir more/.. would write over b.json"),
         (&["a.json", "b.json"], "several bodies need a place each; give --out-dir DIR"),
         (&["a.json", "b.json", "-o", "x"], "several bodies need a place each"),
         (&["a.json", "-", "--out-dir", "out"], "standard input has no name"),
         (&["a.json", "b.json", "--jsonl", "--preview"], "--jsonl takes one BODY"),
-        (&["a.json", "--out-dir", "out", "--report", "out/a.json"], "--report and a.json"),
+        (&["a.json", "--out-dir", "out", "--report", "out/a.json"], "--report and --out-dir out name"),
         (&["a.json", "b.json", "--out-dir", "more/a.json"], "more/a.json is or goes through a file"),
         (&["-", "--config", "-"], "standard input cannot be both"),
     ];
@@ -138,9 +140,10 @@ fn a_body_a_line_comes_out_line_by_line_in_the_same_order() {
     }
     assert_eq!(run.out.lines().count(), 6);
     folder.file("all.jsonl", &input);
-    let file = compress(&folder, &["all.jsonl", "-o", "all.jsonl", "--json", "--quiet"], "");
+    let file = compress(&folder, &["all.jsonl", "--in-place", "--json", "--quiet"], "");
     assert_eq!((file.code, file.err.as_str()), (0, ""));
     assert_eq!(read(&folder, "all.jsonl"), run.out, "a file of lines may take its own result");
+    assert_eq!(read(&folder, "all.jsonl.bak"), input);
     let bodies: Vec<Value> = reports(&file.out).iter().map(|report| report["body"].clone()).collect();
     assert_eq!(bodies[5], "line 6 of all.jsonl");
 }
@@ -170,7 +173,7 @@ fn a_bad_line_is_said_with_its_number_and_passes_as_it_is() {
 }
 
 #[test]
-fn the_differences_say_by_message_what_went_and_why() {
+fn the_differences_say_by_step_what_went_and_why() {
     let folder = Folder::new("diff");
     folder.file("a.json", session("a", 12));
     let report = compress(&folder, &["a.json", "--preview", "--json"], "");
@@ -179,11 +182,12 @@ fn the_differences_say_by_message_what_went_and_why() {
     let preview = compress(&folder, &["a.json", "--preview", "--diff"], "");
     let lines: Vec<&str> = preview.out.lines().collect();
     assert!(lines[0].starts_with("a.json: ") && lines[0].contains("% smaller"), "{}", preview.out);
-    assert_eq!(lines.len(), 1 + blocks.len());
+    assert_eq!(lines.len(), 1 + blocks.len(), "each step has one changed block, and no fact is lost");
     for (line, block) in lines[1..].iter().zip(blocks) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!(words[..3], [&block["at"].to_string(), "result", "read_log"]);
-        assert!(line.ends_with(&format!("digested: {}", block["why"].as_str().unwrap())), "{line}");
+        let step = block["at"].as_u64().unwrap() / 2;
+        let start = format!("  step {step}");
+        assert!(line.starts_with(&start) && line.contains(&format!("read_log day={}", step - 1)), "{line}");
+        assert!(line.contains("digested") && line.ends_with(block["why"].as_str().unwrap()), "{line}");
     }
     let both = compress(&folder, &["a.json", "--preview", "--diff", "--json", "--quiet"], "");
     assert_eq!(both.err, preview.out, "beside a report for programs, too");

@@ -38,7 +38,7 @@ fn config_says_what_is_in_force_and_where_it_came_from() {
     );
     assert_eq!(
         value(&programs, "compression.enabled"),
-        &json!({"key": "compression.enabled", "value": true, "origin": {"kind": "default"}, "has_effect": false})
+        &json!({"key": "compression.enabled", "value": true, "origin": {"kind": "default"}, "has_effect": true})
     );
     let words: Vec<&str> = line("store.path ");
     assert_eq!(words, ["store.path", "null", "default", "no", "effect", "yet"]);
@@ -140,7 +140,10 @@ fn a_wrong_call_is_one_line_and_exit_code_2() {
             &["explain", "--model", "m", "--context-length", "10"],
             "--context-length: models.m.context_length: a window of 10 tokens is too small; the smallest is 4000",
         ),
-        (&["explain", "--threshold", "x"], "invalid value 'x' for '--threshold <F>': invalid float literal"),
+        (
+            &["explain", "--threshold", "x"],
+            "invalid value 'x' for '--threshold <F>': expected a share as 0.5 or 50%",
+        ),
         (
             &["confg"],
             "unrecognized subcommand 'confg'; tip: a similar subcommand exists: 'config'; see --help",
@@ -210,4 +213,114 @@ fn the_schema_check_can_say_no() {
         assert!(validate(&schema, &bad, "").is_err(), "{bad}");
     }
     assert!(validate(&json!({"format": "date"}), &json!(1), "").is_err());
+}
+
+#[test]
+fn a_configuration_is_found_where_it_is() {
+    let folder = Folder::new("found");
+    let below = folder.0.join("project/src");
+    std::fs::create_dir_all(&below).unwrap();
+    std::fs::create_dir_all(folder.0.join("home/.config/longhaul")).unwrap();
+    let home = folder.0.join("home");
+    let home = [("HOME", home.to_str().unwrap())];
+    let source = Folder(below);
+    let threshold = |arguments: &[&str], environment: &[(&str, &str)]| {
+        let run = longhaul(&source, &[&["config", "--json"], arguments].concat(), environment);
+        let answer = run.json("config.json");
+        (value(&answer, "compression.threshold")["value"].clone(), answer["found"].clone())
+    };
+    let text = |threshold: &str| format!("compression: {{ threshold: {threshold} }}\n");
+    assert_eq!(threshold(&[], &home), (json!(0.5), Value::Null));
+    folder.file("home/.config/longhaul/longhaul.yaml", text("0.61"));
+    assert_eq!(threshold(&[], &home), (json!(0.61), json!("user")));
+    folder.file("project/longhaul.yaml", text("0.62"));
+    assert_eq!(threshold(&[], &home), (json!(0.62), json!("above")));
+    source.file("longhaul.yaml", text("0.63"));
+    assert_eq!(threshold(&[], &home), (json!(0.63), json!("folder")));
+    let named = folder.file("named.yaml", text("0.64"));
+    let variable = [home[0], ("LONGHAUL_CONFIG", named.to_str().unwrap())];
+    assert_eq!(threshold(&[], &variable), (json!(0.64), json!("variable")));
+    assert_eq!(threshold(&["--config", "longhaul.yaml"], &variable), (json!(0.63), json!("option")));
+    let people = longhaul(&source, &["config"], &variable);
+    assert!(people.out.starts_with("configuration: ") && people.out.contains("named by LONGHAUL_CONFIG"));
+    let missing = longhaul(&source, &["config"], &[("LONGHAUL_CONFIG", "missing.yaml")]);
+    assert_eq!(missing.refused(), "missing.yaml does not exist; check the path");
+}
+
+#[test]
+fn init_writes_a_configuration_that_changes_nothing_and_overwrites_none() {
+    let folder = Folder::new("init");
+    let values = || {
+        let answer = longhaul(&folder, &["config", "--json"], &[]).json("config.json");
+        let rows = answer["values"].as_array().unwrap().clone();
+        let mut pairs: Vec<(String, Value)> =
+            rows.iter().map(|row| (row["key"].to_string(), row["value"].clone())).collect();
+        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        pairs
+    };
+    let defaults = values();
+    let run = longhaul(&folder, &["init"], &[]);
+    assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
+    assert_eq!(values(), defaults);
+    let text = std::fs::read_to_string(folder.0.join("longhaul.yaml")).unwrap();
+    assert!(text.contains("threshold: 0.50") && text.contains('#'));
+    folder.file("longhaul.yaml", "compression: { threshold: 0.7 }\n");
+    assert!(longhaul(&folder, &["init"], &[]).refused().contains("longhaul.yaml is there already"));
+    assert!(std::fs::read_to_string(folder.0.join("longhaul.yaml")).unwrap().contains("0.7"));
+    let home = [("XDG_CONFIG_HOME", folder.0.to_str().unwrap())];
+    assert_eq!(longhaul(&folder, &["init", "--user"], &home).code, 0);
+    assert!(folder.0.join("longhaul/longhaul.yaml").exists());
+    longhaul(&folder, &["init", "--user"], &[]).refused();
+    longhaul(&folder, &["init", "no/such/folder.yaml"], &[]).refused();
+}
+
+#[test]
+fn engines_are_listed_with_the_one_in_force() {
+    let folder = Folder::new("engines");
+    let environment = [("LONGHAUL_CONTEXT__ENGINE", "sacred-zone")];
+    let engines = longhaul(&folder, &["engines", "--json"], &environment).json("engines.json");
+    let in_force = |name: &str| {
+        let row = engines.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
+        row["in_force"].as_bool().unwrap()
+    };
+    assert!(in_force("sacred-zone") && !in_force("compressor"));
+    let people = longhaul(&folder, &["engines"], &[]);
+    assert!(people.out.contains("compressor") && people.out.contains("in force"), "{}", people.out);
+}
+
+#[test]
+fn the_manual_has_a_page_for_each_command() {
+    let folder = Folder::new("man");
+    let whole = longhaul(&folder, &["man"], &[]);
+    assert!(whole.code == 0 && whole.out.contains(".TH longhaul 1"), "{}", whole.out);
+    let one = longhaul(&folder, &["man", "compress"], &[]);
+    assert!(one.out.contains(".TH longhaul-compress 1") && one.out.contains("to\\-tokens"), "{}", one.out);
+    assert!(longhaul(&folder, &["man", "compres"], &[]).refused().contains("compress"));
+    assert_eq!(longhaul(&folder, &["man", "--out-dir", "man1"], &[]).code, 0);
+    let pages: Vec<_> = std::fs::read_dir(folder.0.join("man1")).unwrap().collect();
+    assert!(pages.len() >= 13 && folder.0.join("man1/longhaul-cost.1").exists());
+}
+
+#[test]
+fn defaults_in_the_help_are_those_in_force() {
+    let folder = Folder::new("defaults");
+    let help = longhaul(&folder, &["compress", "--help"], &[]).out;
+    let words: String = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let config = longhaul(&folder, &["config", "--json"], &[]).json("config.json");
+    for (option, key) in [
+        ("--threshold", "compression.threshold"),
+        ("--target-ratio", "compression.target_ratio"),
+        ("--protect-first", "compression.protect_first_n"),
+        ("--protect-last", "compression.protect_last_n"),
+        ("--engine", "context.engine"),
+    ] {
+        let about = &words[words.find(&format!("{option} <")).unwrap()..];
+        let value = value(&config, key)["value"].to_string().replace('"', "");
+        let told = &about[about.find("[default: ").unwrap() + 10..];
+        assert!(told.starts_with(&format!("{value}]")), "{option}: {about}");
+    }
+    assert!(words.contains("compressor, sacred-zone"), "{help}");
+    for word in ["warm", " cold", "read anew", " marks", " unit ", "the world failed"] {
+        assert!(!words.contains(word), "{word}: {help}");
+    }
 }

@@ -68,7 +68,8 @@ fn the_table_says_what_it_rests_on_and_the_page_is_one_file() {
     let folder = Folder::new("cost-page");
     let run = cost(&folder, &session(30), &["--pause", "20", "-o", "cost.html", "--context-length", "20000"]);
     assert_eq!(run.code, 0, "{}", run.err);
-    assert!(run.out.starts_with("policy "), "{}", run.out);
+    assert!(run.out.starts_with("These 31 requests to claude-"), "{}", run.out);
+    assert!(run.out.contains("\npolicy "), "{}", run.out);
     assert!(
         run.out.contains("31 requests over 10 minutes (pauses constant; 0 over five minutes)"),
         "{}",
@@ -76,7 +77,8 @@ fn the_table_says_what_it_rests_on_and_the_page_is_one_file() {
     );
     assert!(run.out.contains("Prompt caching: on (Claude, 5m)"), "{}", run.out);
     let page = std::fs::read_to_string(folder.0.join("cost.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 3);
+    assert_eq!(page.matches("<svg class=\"wide\"").count(), 3);
+    assert_eq!(page.matches("<svg class=\"narrow\"").count(), 3);
     for outside in ["http-equiv", "<script", "<link", "src="] {
         assert!(!page.contains(outside), "{outside}");
     }
@@ -137,9 +139,58 @@ fn what_has_no_price_is_said_and_what_has_no_name_is_assumed() {
     let answer = cost(&folder, &body, &["--json"]).json("cost.json");
     assert!(answer["notes"][0].as_str().unwrap().contains("taken to be a claude model"), "{answer}");
 
+    assert_eq!(answer["priced_as"]["row"], "claude", "{answer}");
+
     folder.file("empty.json", r#"{"model":"claude-sonnet-4-5","messages":[]}"#);
     let run = longhaul(&folder, &["cost", "empty.json"], &[]);
     assert_eq!((run.code, run.err.lines().count()), (2, 1), "{}", run.err);
+}
+
+#[test]
+fn whose_prices_were_taken_and_why_is_said() {
+    let folder = Folder::new("cost-priced-as");
+    let body = session(3);
+    let own = cost(&folder, &body, &["--json"]).json("cost.json");
+    assert_eq!((&own["priced_as"], &own["prices"]["row"]), (&Value::Null, &json!("claude-sonnet-4-5")));
+    for (asked, row, why) in [
+        ("claude-sonnet-4-9", "claude-sonnet-4", "it is not on the list of prices"),
+        ("my-own-tune", "claude", "no model of that name is known, and claude is the usual one of anthropic"),
+    ] {
+        let answer = cost(&folder, &body, &["--json", "--model", asked]).json("cost.json");
+        let said = &answer["priced_as"];
+        assert_eq!((&said["asked"], &said["row"]), (&json!(asked), &json!(row)));
+        assert!(said["why"].as_str().unwrap().contains(why), "{said}");
+        let run = cost(&folder, &body, &["--model", asked]);
+        assert!(run.err.contains(&format!("{asked} is priced as {row}: ")), "{}", run.err);
+        assert!(run.out.contains(&format!("prices of {row}, ")), "{}", run.out);
+    }
+}
+
+#[test]
+fn what_costs_nothing_saves_no_share_and_what_is_no_price_is_refused() {
+    let folder = Folder::new("cost-free");
+    let priced = |input: &str| {
+        let row =
+            format!("{{ input: {input}, output: 0, cache_read: 0, cache_write: 0, cache_write_1h: 0 }}");
+        folder.file("longhaul.yaml", format!("models: {{ claude-sonnet-4-5: {{ prices: {row} }} }}\n"));
+        cost(&folder, &session(3), &[])
+    };
+    let free = priced("0");
+    assert_eq!(free.code, 0, "{}", free.err);
+    for absurd in ["inf", "NaN", "100.0 %  cheapest"] {
+        assert!(!free.out.contains(absurd), "{}", free.out);
+    }
+    let table = free.out.lines().skip_while(|line| !line.starts_with("policy "));
+    let rows: Vec<&str> = table.filter(|line| line.contains("$0.00")).collect();
+    assert!(rows.len() == 11 && rows.iter().all(|row| row.trim_end().ends_with('-')), "{}", free.out);
+    for wrong in ["-1", "1e300"] {
+        let run = priced(wrong);
+        assert_eq!((run.code, run.err.lines().count()), (2, 1), "{wrong}: {}", run.err);
+        assert!(run.err.contains("prices.input"), "{wrong}: {}", run.err);
+    }
+    folder.file("longhaul.yaml", "{}\n");
+    let forever = cost(&folder, &session(3), &["--pause", "1e18"]);
+    assert_eq!((forever.code, forever.err.lines().count()), (2, 1), "{}", forever.err);
 }
 
 #[test]
@@ -150,4 +201,36 @@ fn without_a_cache_everything_is_paid_in_full() {
     let answer = longhaul(&folder, &["cost", "session.json", "--json"], &off).json("cost.json");
     assert!(answer["policies"].as_array().unwrap().iter().all(|policy| policy["cached"] == 0));
     assert!(answer["notes"].to_string().contains("without a cache"), "{}", answer["notes"]);
+}
+
+#[test]
+fn the_answer_comes_first_in_sentences_and_savings_are_against_breakpoints_alone() {
+    let folder = Folder::new("cost-answer");
+    let more = ["--pause", "20", "--context-length", "40k"];
+    let answer = cost(&folder, &session(60), &[&more[..], &["--json"]].concat()).json("cost.json");
+    let dollars = |name: &str| policy(&answer, name)["usd"].as_f64().unwrap();
+    let saved = policy(&answer, "scheduler")["saved"].as_f64().unwrap();
+    assert!((saved - (1.0 - dollars("scheduler") / dollars("marks"))).abs() < 1e-9);
+    assert!(
+        policy(&answer, "marks")["saved"].is_null()
+            && policy(&answer, "nothing")["saved"].as_f64() < Some(0.0)
+    );
+    let people = cost(&folder, &session(60), &[&more[..], &["-o", "cost.html"]].concat());
+    let page = std::fs::read_to_string(folder.0.join("cost.html")).unwrap();
+    for (line, sentence) in people.out.lines().zip(answer["summary"].as_array().unwrap()) {
+        assert_eq!(line, sentence.as_str().unwrap());
+        assert!(page.contains(line), "{line}");
+    }
+    let first = people.out.lines().next().unwrap();
+    for name in ["nothing", "marks", "scheduler"] {
+        assert!(first.contains(&format!("${:.2}", dollars(name))), "{name}: {first}");
+    }
+    assert!(people.out.contains("would have been larger than the window"), "{}", people.out);
+    for word in ["hit rate", "saved", "uncached"] {
+        assert!(people.out.lines().any(|line| line.starts_with(word)), "{word} is not explained");
+        assert!(page.contains(&format!("<dt>{word}</dt>")));
+    }
+    let short = cost(&folder, &session(2), &["--pause", "20"]);
+    assert!(short.out.contains("Compaction never pays here"), "{}", short.out);
+    assert!(!short.out.contains("NaN") && !short.out.contains("inf"), "{}", short.out);
 }

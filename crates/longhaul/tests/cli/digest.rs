@@ -53,6 +53,10 @@ fn what_is_no_text_is_digested_too_and_what_is_not_there_is_said() {
     folder.file("image", [0x89, b'P', b'N', b'G', 0, 1, 2, 0xff].repeat(200));
     let answer = longhaul(&folder, &["digest", "image", "--json"], &[]).json("digest.json");
     assert_eq!(answer["kind"], "binary");
+    let said = answer["text"].as_str().unwrap();
+    assert!(said.starts_with("[binary: 1 line, 1,600 bytes; PNG image"), "what was given is counted: {said}");
+    let line = longhaul(&folder, &["digest", "image", "--one-line"], &[]).out;
+    assert_eq!(line, "[tool] 1 line, 1,600 bytes\n");
     assert!(longhaul(&folder, &["digest", "missing"], &[]).refused().contains("does not exist"));
     assert!(
         longhaul(&folder, &["digest", "image", "--kind", "song"], &[]).refused().contains("search-results")

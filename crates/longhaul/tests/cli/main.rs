@@ -4,10 +4,14 @@
 
 mod bodies;
 mod cache;
+mod cases;
 mod compress;
 mod compress_many;
 mod configuration;
 mod cost;
 mod digest;
+mod files;
 mod redact;
+mod sessions;
 mod support;
+mod terminal;

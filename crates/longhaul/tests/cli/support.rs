@@ -48,9 +48,19 @@ impl Run {
     /// The one line that says what was wrong with the call.
     #[track_caller]
     pub(crate) fn refused(&self) -> &str {
-        assert_eq!((self.code, self.out.as_str()), (2, ""), "{}", self.err);
+        self.failed(2)
+    }
+
+    /// The one line that says why it ended with this code; under `--json` standard output says the same for programs.
+    #[track_caller]
+    pub(crate) fn failed(&self, code: i32) -> &str {
+        assert_eq!(self.code, code, "{}", self.err);
         let line = self.err.strip_prefix("longhaul: ").and_then(|line| line.strip_suffix('\n')).unwrap();
         assert!(!line.contains('\n'), "{line}");
+        if !self.out.is_empty() {
+            let error = &against("error.json", &self.out)["error"];
+            assert_eq!((&error["message"], &error["exit"]), (&line.into(), &code.into()));
+        }
         line
     }
 }

@@ -1,7 +1,7 @@
 //! Images and other bytes that are no text: what they are and how many.
 
 use super::super::page::{Page, Sample};
-use super::super::proposal::Proposal;
+use super::super::proposal::{Proposal, counted};
 use crate::clip;
 use crate::lines::Line;
 
@@ -50,7 +50,9 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
         start.split_once(";base64,").filter(|_| start.starts_with("data:")).map_or(start, |(_, data)| data);
     let name = MAGIC.iter().find(|(_, magic)| data.starts_with(magic)).map_or("not text", |(name, _)| name);
     proposal.lead.push(name.to_owned());
-    proposal.lead.push(format!("{} bytes", super::super::proposal::number(page.source.len())));
+    if page.bytes.is_none() {
+        proposal.lead.push(counted(page.source.len(), "byte"));
+    }
     let first = start.lines().next().unwrap_or_default();
     if first.chars().all(|c| !c.is_control()) {
         proposal.quote(Line { at: page.offset(first), text: clip::start(first, 40) }, 1.0);

@@ -3,7 +3,11 @@
 use super::super::page::{Page, Sample};
 use super::super::proposal::{Proposal, Worth, counted, number};
 use super::Tally;
+use crate::lines::Line;
 use std::borrow::Cow;
+
+/// So many lines that are no entries are proposed.
+const MOST_OTHERS: u32 = 40;
 
 /// The path or name that a line of a listing is about: of `ls`, `ls -l`, `tree`, `find`, `git ls-tree`.
 fn entry(line: &str) -> Option<&str> {
@@ -31,6 +35,12 @@ fn long_entry(line: &str) -> Option<&str> {
     }
     let blob = mode.len() == 6 && mode.bytes().all(|byte| byte.is_ascii_digit());
     if blob { line.split_once('\t').map(|(_, name)| name) } else { None }
+}
+
+/// How large `ls -l` says that a file is.
+fn size(line: &str) -> Option<u64> {
+    long_entry(line)?;
+    line.split_whitespace().nth(4)?.parse().ok()
 }
 
 pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
@@ -64,7 +74,8 @@ fn is_folder(line: &str, name: &str) -> bool {
 pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let (mut entries, mut folders) = (0usize, 0usize);
     let (mut sorts, mut places) = (Tally::default(), Tally::default());
-    let mut quoted = 0u32;
+    let (mut quoted, mut others) = (0u32, 0u32);
+    let mut largest: (Option<Line<'a>>, u64) = (None, 0);
     for line in page.lines() {
         if line.text.trim().is_empty() || line.text.starts_with("total ") {
             continue;
@@ -73,7 +84,17 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
             proposal.quote(line, 2.0);
             continue;
         }
-        let Some(name) = entry(line.text) else { continue };
+        let Some(name) = entry(line.text) else {
+            // What is no entry says something about them: a total, a heading, a folder that could not be read.
+            if others < MOST_OTHERS {
+                proposal.quote(line.trimmed(), 5.0 / (1.0 + f64::from(others) * 0.05));
+                others += 1;
+            }
+            continue;
+        };
+        if let Some(size) = size(line.text).filter(|size| *size > largest.1) {
+            largest = (Some(line), size);
+        }
         entries += 1;
         if is_folder(line.text, name) {
             folders += 1;
@@ -93,20 +114,23 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
             quoted += 1;
         }
     }
+    if let Some(line) = largest.0 {
+        proposal.quote(line.trimmed(), 4.0);
+    }
     proposal.lead.push(if folders > 0 {
         format!("{}, {} of them folders", counted(entries, "entry"), number(folders))
     } else {
         counted(entries, "entry")
     });
-    for (label, tally, value) in [("by folder", places, 6.0), ("by extension", sorts, 6.0)] {
-        proposal.note(
-            label,
-            value,
-            tally
-                .most_first()
-                .iter()
-                .map(|(name, count)| Cow::Owned::<str>(format!("{name} {}", number(*count)))),
-        );
+    for (label, tally) in [("by folder", places), ("by extension", sorts)] {
+        let counts = tally.most_first();
+        let items = counts.iter().enumerate().map(|(rank, (name, count))| {
+            // One entry in each of many folders says little about any of them.
+            let value = if *count == 1 { 2.0 } else { 6.0 };
+            (Cow::Owned(format!("{name} {}", number(*count))), value / (1.0 + rank as f64 * 0.04))
+        });
+        let of = counts.len();
+        proposal.note_of(label, items.collect(), of);
     }
     proposal.facts(page, Worth::READ);
 }

@@ -10,12 +10,16 @@ use crate::lines::Line;
 use std::borrow::Cow;
 
 /// Levels in all their spellings.
-const LEVELS: [(&str, &str); 14] = [
+const LEVELS: [(&str, &str); 18] = [
     ("error", "error"),
     ("err", "error"),
     ("fatal", "fatal"),
     ("critical", "fatal"),
     ("crit", "fatal"),
+    ("alert", "fatal"),
+    ("emerg", "fatal"),
+    ("emergency", "fatal"),
+    ("panic", "fatal"),
     ("severe", "error"),
     ("warn", "warn"),
     ("warning", "warn"),
@@ -26,6 +30,8 @@ const LEVELS: [(&str, &str); 14] = [
     ("verbose", "debug"),
     ("fine", "trace"),
 ];
+/// So many lines of the worst level are proposed.
+const MOST_FATAL: usize = 40;
 /// Different messages beyond this are no longer told apart.
 const MOST_MESSAGES: usize = 4096;
 
@@ -41,7 +47,7 @@ fn level(line: &str) -> Option<&'static str> {
         }
         let length = bytes[start..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
         let word = &bytes[start..start + length];
-        if (3..=8).contains(&length)
+        if (3..=9).contains(&length)
             && let Some((_, level)) =
                 LEVELS.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word))
         {
@@ -92,10 +98,15 @@ pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
 pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
     let mut levels: Tally<'static> = Tally::default();
     let mut messages = Messages::default();
-    let (mut first, mut last) = (None, None);
+    let (mut first, mut last, mut fatal) = (None, None, 0);
     for line in page.lines().filter(|line| !line.text.is_empty()) {
         if let Some(level) = level(line.text) {
             levels.add(level);
+            // No word of failing need stand in it.
+            if level == "fatal" && fatal < MOST_FATAL {
+                proposal.quote(line.trimmed(), 12.0);
+                fatal += 1;
+            }
         }
         if first.is_none() {
             first = time(line.text);

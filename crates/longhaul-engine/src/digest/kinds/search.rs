@@ -39,7 +39,9 @@ fn hit(line: &str) -> Option<Hit<'_>> {
                     && !matches!(bytes.get(at + 1), Some(b'/' | b':'))
                     && !bytes[at + 1..].is_empty()
                 {
-                    let file = line[..at].rsplit('/').next().is_some_and(|name| name.contains('.'));
+                    let name = line[..at].rsplit('/').next().unwrap_or_default();
+                    // `module.part[3]: done` names no file: an extension is of letters and digits.
+                    let file = name.rsplit_once('.').is_some_and(|(_, end)| !end.contains(['[', ']']));
                     if file && !later_number(&bytes[at + 1..]) {
                         return Some(Hit { path: &line[..at], found: true });
                     }

@@ -1,8 +1,9 @@
-//! Tables: the columns, how many rows, the first and last of them, and what the numbers range over.
+//! Tables: the columns, how many rows, the first and last of them and those unlike the others, and what the numbers range over.
 
 use super::super::page::{Page, Sample};
 use super::super::proposal::{Proposal, Worth, counted};
 use crate::lines::Line;
+use crate::shape::Node;
 use std::borrow::Cow;
 
 /// How the cells of a row are separated.
@@ -16,7 +17,9 @@ enum Layout {
     Aligned,
 }
 
-/// Columns whose numbers are summed up.
+/// Rows that are shown for being unlike the others.
+const MOST_UNUSUAL: usize = 40;
+/// Columns whose values are looked at.
 const MOST_COLUMNS: usize = 40;
 
 fn cells(line: &str, layout: Layout) -> Vec<&str> {
@@ -110,7 +113,29 @@ impl Range {
     }
 }
 
+/// `-[ RECORD 3 ]----`: rows that are shown one under another.
+fn is_record(line: &str) -> bool {
+    line.starts_with("-[ RECORD ") || line.starts_with("***************************")
+}
+
+fn propose_records<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
+    let records = page.lines().filter(|line| is_record(line.text)).count();
+    proposal.lead.push(counted(records, "record"));
+    let first = page.lines().skip(1).take_while(|line| !is_record(line.text)).take(MOST_COLUMNS);
+    let names = first.filter_map(|line| line.text.split(['|', ':']).next()).map(str::trim);
+    proposal.note(
+        "columns",
+        12.0,
+        names.filter(|name| !name.is_empty()).map(Cow::Borrowed).collect::<Vec<_>>(),
+    );
+    proposal.facts(page, Worth::READ);
+    proposal.edges(page, 12, 6, 4.0);
+}
+
 pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>) {
+    if page.lines().next().is_some_and(|line| is_record(line.text)) {
+        return propose_records(page, proposal);
+    }
     let layout = layout(&page.sample()).unwrap_or(Layout::Aligned);
     let mut rows = 0usize;
     let mut columns: Vec<&'a str> = Vec::new();
@@ -152,6 +177,7 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
     for line in last {
         proposal.quote(line.trimmed(), 2.8);
     }
+    unusual(page, layout, columns.len(), proposal);
     proposal.lead.push(format!("{} of {}", counted(rows, "row"), counted(columns.len(), "column")));
     let spans =
         columns.iter().zip(&ranges).filter(|(_, range)| range.numbers > 1 && range.numbers * 10 >= rows * 9);
@@ -163,6 +189,39 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
     );
     proposal.note("ranges", 5.0, spans);
     proposal.facts(page, Worth::READ);
+}
+
+/// Rows in which a cell does not have the value that its column has in four of five others, or that have other cells than the
+/// rest. Where that is more than every fifth row, none stands out.
+fn unusual<'a>(page: &Page<'a>, layout: Layout, columns: usize, proposal: &mut Proposal<'a>) {
+    let rows = || {
+        let full = page.lines().filter(|line| !line.text.trim().is_empty() && !is_rule(line.text));
+        let rows = full.map(move |line| (line, cells(line.text, layout)));
+        rows.skip_while(move |(_, cells)| cells.len() != columns).skip(1)
+    };
+    let mut values: Vec<Node<'a>> = vec![Node::default(); columns.min(MOST_COLUMNS)];
+    for (_, cells) in rows().filter(|(_, cells)| cells.len() == columns) {
+        for (cell, values) in cells.into_iter().zip(&mut values) {
+            values.count(cell);
+        }
+    }
+    let usual: Vec<Option<&str>> = values.iter().map(Node::usual).collect();
+    let is_odd = |cells: &[&str]| {
+        // One that lacks a cell cannot be read column by column; a single cell is a line about the table.
+        let ragged = cells.len() > 1 && cells.len() != columns;
+        ragged || cells.iter().zip(&usual).any(|(cell, usual)| usual.is_some_and(|usual| usual != *cell))
+    };
+    let seen = values.first().map_or(0, |values| values.seen);
+    let odd: Vec<Line<'a>> = rows()
+        .filter(|(_, cells)| cells.len() > 1 && is_odd(cells))
+        .map(|(line, _)| line)
+        .take(seen / 5 + 1)
+        .collect();
+    if odd.len() <= seen / 5 {
+        for (rank, line) in odd.into_iter().take(MOST_UNUSUAL).enumerate() {
+            proposal.quote_long(line.trimmed(), 10.0 / (1.0 + rank as f64 * 0.1));
+        }
+    }
 }
 
 fn span(name: &str, range: Range) -> String {

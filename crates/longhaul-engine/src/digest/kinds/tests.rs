@@ -2,6 +2,7 @@
 
 use super::super::page::{Page, Sample};
 use super::super::proposal::{Proposal, Worth, number};
+use super::super::words::WORDS;
 use crate::facts::{FactKind, MOST_DISTINCT};
 use crate::lines::Line;
 use aho_corasick::AhoCorasick;
@@ -74,6 +75,13 @@ pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
         || sample.share(verdict) >= 0.3
 }
 
+/// A line that says what was wanted or what came instead, or which test it was: `Expected: 3`, `1) Bed::holds rows`.
+fn complains(line: &str) -> bool {
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let numbered = (1..=3).contains(&digits) && line[digits..].starts_with(") ");
+    numbered || WORDS.complaints.iter().any(|opener| line.starts_with(opener.as_str()))
+}
+
 /// `running 12 tests`, `Ran 17 tests in 0.012s`, `ok   example.com/pkg 0.3s`
 fn is_count(line: &str) -> bool {
     let counts = |prefix: &str| {
@@ -97,8 +105,13 @@ pub(in super::super) fn propose<'a>(page: &Page<'a>, proposal: &mut Proposal<'a>
         let counts = line.text.bytes().any(|byte| byte.is_ascii_digit());
         let progress = line.text.starts_with("=== RUN") || line.text.starts_with("--- PASS");
         if counts && !progress && (has_mark(line.text) || is_count(line.text)) {
-            proposal.quote(line, 8.0);
+            // `ok  <tab> package 0.3s` is the news of one package of many.
+            proposal.quote(line, if line.text.starts_with("ok  \t") { 1.5 } else { 8.0 });
         }
+    }
+    let complaints = page.lines().map(Line::trimmed).filter(|line| complains(line.text));
+    for (rank, line) in complaints.take(60).enumerate() {
+        proposal.quote(line, 8.0 / (1.0 + rank as f64 * 0.1));
     }
     // Go prints what went wrong with the file in front of it, and no word of failing.
     for at in memmem::find_iter(page.text.as_bytes(), b"_test.go:").take(60) {

@@ -13,6 +13,7 @@ use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Rules, SessionKey};
 use serde::Serialize;
 
+use super::diff::Difference;
 use crate::body::{self, Body};
 use crate::cli::{CompressArgs, Summarizer};
 use crate::config::{self, Environment, Settings};
@@ -48,6 +49,8 @@ impl Memory {
 #[derive(Clone)]
 struct Prepared {
     policy: Policy,
+    /// `compression.enabled`.
+    enabled: bool,
     notes: Vec<String>,
     /// What counts as a secret: the user's own rules hold for all that is written.
     rules: Rules,
@@ -66,16 +69,38 @@ pub(super) struct Answer {
 pub(super) struct Done {
     pub(super) answer: Answer,
     pub(super) window: Tokens,
+    /// Whether compaction is switched off, so that any size will do.
+    rests: bool,
     /// The new body; nothing where the old one stays.
     pub(super) text: Option<String>,
     /// Rows for the file of originals.
     pub(super) originals: String,
+    /// What changed step by step, where somebody wants to see it.
+    pub(super) difference: Option<Difference>,
+}
+
+impl Done {
+    /// What is to be said of a result that is larger than it had to be.
+    pub(super) fn shortfall(&self) -> Option<String> {
+        let (body, report) = (&self.answer.body, &self.answer.report);
+        if report.reached || self.rests {
+            return None;
+        }
+        let tokens = &report.tokens;
+        let over = if tokens.after > self.window {
+            format!("the window of {}", self.window)
+        } else {
+            "the size that was asked for".to_owned()
+        };
+        let after = tokens.after;
+        Some(format!("{body}: still {after} tokens, more than {over}; it is given all the same"))
+    }
 }
 
 impl<'a> Call<'a> {
     /// Reads the configuration, so that a mistake in it is said once and not for each body.
     pub(super) fn new(args: &'a CompressArgs, environment: &'a Environment) -> Result<Self, Failure> {
-        let file = config::File::read(args.config.config.as_deref())?;
+        let file = config::File::read(args.config.config.as_deref(), environment)?;
         let kept = |file: &'a Option<PathBuf>, secrets| Some((file.as_deref()?, secrets));
         let originals = kept(&args.originals, Secrets::Out);
         let originals = originals.or_else(|| kept(&args.originals_raw, Secrets::AsTheyWere));
@@ -92,13 +117,16 @@ impl<'a> Call<'a> {
         if !memory.policies.contains_key(&model.name) {
             memory.policies.insert(model.name.clone(), self.prepare(&model)?);
         }
-        let Prepared { policy, notes: more, rules } = &memory.policies[&model.name];
+        let Prepared { policy, enabled, notes: more, rules } = &memory.policies[&model.name];
+        let rests = !enabled && !self.args.force;
         let key = || SessionKey::new(*blake3::hash(body.text.as_bytes()).as_bytes());
         let wish = Wish {
             force: self.args.force,
-            to_tokens: self.args.to_tokens.map(Tokens),
+            // Any body is small enough for the largest size there is, and stays as it is.
+            to_tokens: if rests { Some(Tokens(u64::MAX)) } else { self.args.to_tokens.map(Tokens) },
             focus: self.args.focus.clone(),
             rules: rules.clone(),
+            keep_from: self.args.keep_from,
             keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(key())),
             ..Wish::default()
         };
@@ -110,7 +138,13 @@ impl<'a> Call<'a> {
             Plan::Leave(report) => (report, None, Vec::new()),
             Plan::Ready(outcome) => (outcome.report, Some(outcome.body), outcome.originals),
         };
-        let originals = match self.originals.filter(|_| !self.args.preview) {
+        if rests {
+            let reason = "compression.enabled is false in the configuration; --force compacts all the same";
+            report.reason = reason.into();
+        }
+        let after = text.as_deref().filter(|_| self.args.diff);
+        let difference = after.map(|after| Difference::of(&transcript, after, &report));
+        let originals = match self.originals.filter(|_| !self.args.is_preview()) {
             Some((_, secrets)) => originals::rows(removed, secrets, rules.clone())?,
             None => String::new(),
         };
@@ -118,7 +152,7 @@ impl<'a> Call<'a> {
         report.notes.extend(more.iter().cloned());
         let elapsed_ms = start.elapsed().as_secs_f64() * 1_000.0;
         let answer = Answer { body: body.shown.clone(), report, elapsed_ms };
-        Ok(Done { answer, window: policy.window, text, originals })
+        Ok(Done { answer, window: policy.window, rests, text, originals, difference })
     }
 
     fn settings(&self, model: &str) -> Result<Settings, Failure> {
@@ -143,6 +177,6 @@ impl<'a> Call<'a> {
             });
         }
         let rules = super::super::redact::rules(&settings)?;
-        Ok(Prepared { policy, notes, rules })
+        Ok(Prepared { policy, enabled: settings.shell.compression.enabled, notes, rules })
     }
 }

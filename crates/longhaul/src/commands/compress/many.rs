@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use longhaul_engine::Tokens;
+use longhaul_engine::tokens::percent;
 
 use super::job::{Call, Done, Memory};
 use super::outputs::Outputs;
-use super::{places, show};
+use super::{backup, places, show};
 use crate::body::Body;
 use crate::failure::Failure;
 use crate::input::{self, Line, Lines};
@@ -29,20 +30,17 @@ pub(super) fn files(call: &Call<'_>) -> Result<ExitCode, Failure> {
     let mut outputs = Outputs::open(call, Layout::Line)?;
     let mut tally = Tally::new(call, Some(args.bodies.len()));
     let work = |memory: &mut Memory, path: &PathBuf| {
-        let body = Body::read(path)?;
+        let body = Body::read(path, &args.told)?;
         let done = call.compress(memory, &body)?;
-        Ok((target(call, path)?, body, done))
+        Ok((target(call, path, &body)?, body, done))
     };
     let give = |worked: Result<(Option<PathBuf>, Body, Done), Failure>| {
         let given = match &worked {
-            Err(failure) => {
-                tally.fail(failure);
-                Ok(())
-            }
+            Err(failure) => tally.fail(failure, &mut outputs),
             Ok((target, body, done)) => outputs.keep(done).and_then(|()| {
                 if let Some(file) = target {
                     let text = done.text.as_deref().unwrap_or(&body.text);
-                    output::write(Some(file), text.as_bytes())?;
+                    super::write(args, file, text, done.text.is_some())?;
                 }
                 tally.count(done, &mut outputs)
             }),
@@ -53,9 +51,20 @@ pub(super) fn files(call: &Call<'_>) -> Result<ExitCode, Failure> {
     finish(stopped, tally, outputs)
 }
 
-fn target(call: &Call<'_>, body: &Path) -> Result<Option<PathBuf>, Failure> {
+fn target(call: &Call<'_>, path: &Path, body: &Body) -> Result<Option<PathBuf>, Failure> {
+    if call.args.in_place {
+        super::refuse_session(body)?;
+        return Ok(Some(path.to_owned()));
+    }
     let directory = call.args.out_dir.as_deref().filter(|_| !call.args.preview);
-    directory.map(|directory| places::target(directory, body)).transpose()
+    match (directory, &body.session) {
+        // The request is no session file, and is not to be taken for one.
+        (Some(directory), Some(read)) => {
+            let (agent, id) = (read.session.agent, &read.session.id);
+            Ok(Some(directory.join(format!("{agent}-{}.json", id.replace(['/', '\\', ':'], "-")))))
+        }
+        (directory, _) => directory.map(|directory| places::target(directory, path)).transpose(),
+    }
 }
 
 /// What a line becomes, and how it went; nothing where the line is blank.
@@ -68,7 +77,8 @@ struct Passed {
 pub(super) fn lines(call: &Call<'_>, lines: Lines) -> Result<ExitCode, Failure> {
     let args = call.args;
     let mut outputs = Outputs::open(call, Layout::Line)?;
-    let result = (!args.preview).then(|| Sink::open(args.answer.output.as_deref()));
+    let to = args.answer.to().or(args.bodies.first().map(PathBuf::as_path).filter(|_| args.in_place));
+    let result = (!args.preview).then(|| Sink::open(to));
     let mut bodies = result.transpose()?;
     let mut tally = Tally::new(call, None);
     let work = |memory: &mut Memory, line: Result<Line, Failure>| line.map(|line| pass(call, memory, line));
@@ -83,10 +93,7 @@ pub(super) fn lines(call: &Call<'_>, lines: Lines) -> Result<ExitCode, Failure> 
             match &how {
                 None => Ok(()),
                 Some(Ok(done)) => tally.count(done, &mut outputs),
-                Some(Err(failure)) => {
-                    tally.fail(failure);
-                    Ok(())
-                }
+                Some(Err(failure)) => tally.fail(failure, &mut outputs),
             }
         });
         if given.is_ok() && bodies.as_ref().is_some_and(Sink::is_deserted) {
@@ -98,6 +105,9 @@ pub(super) fn lines(call: &Call<'_>, lines: Lines) -> Result<ExitCode, Failure> 
     if !matches!(stopped, ControlFlow::Break(Err(_)))
         && let Some(sink) = bodies
     {
+        if let Some(file) = to.filter(|_| args.in_place) {
+            backup::keep(file)?;
+        }
         sink.close()?;
     }
     finish(stopped, tally, outputs)
@@ -108,7 +118,7 @@ fn pass(call: &Call<'_>, memory: &mut Memory, line: Line) -> Passed {
         return Passed { bytes: line.bytes, how: None };
     }
     let shown = format!("line {} of {}", line.number, input::shown(&call.args.bodies[0]));
-    let body = input::text(&shown, line.bytes.clone()).map(|text| Body { shown, text });
+    let body = input::text(&shown, line.bytes.clone()).map(|text| Body::of_text(shown, text));
     match body.and_then(|body| call.compress(memory, &body)) {
         Ok(mut done) => {
             let bytes = done.text.take().map_or(line.bytes, String::into_bytes);
@@ -162,6 +172,8 @@ impl<'a> Tally<'a> {
         self.changed += usize::from(report.changed);
         self.before += report.tokens.before;
         self.after += report.tokens.after;
+        let shortfall = done.shortfall();
+        self.exit_code = self.exit_code.max(u8::from(shortfall.is_some()));
         let new_notes: Vec<&String> = report.notes.iter().filter(|note| self.is_new(note)).collect();
         let mut told = Ok(());
         self.progress.aside(|| {
@@ -172,6 +184,9 @@ impl<'a> Tally<'a> {
                 for note in new_notes {
                     output::say(&format!("{body}: {note}"));
                 }
+            }
+            if let Some(line) = shortfall {
+                output::say_failure(&line);
             }
             told = outputs.tell(done);
         });
@@ -191,12 +206,13 @@ impl<'a> Tally<'a> {
         true
     }
 
-    fn fail(&mut self, failure: &Failure) {
+    fn fail(&mut self, failure: &Failure, outputs: &mut Outputs<'_>) -> Result<(), Failure> {
         self.bodies += 1;
         self.failed += 1;
         self.exit_code = self.exit_code.max(failure.exit_code());
-        self.progress.aside(|| output::say(&failure.to_string()));
+        self.progress.aside(|| output::say_failure(&failure.to_string()));
         self.progress.step();
+        outputs.tell_failure(failure)
     }
 
     /// Says the sums.
@@ -204,10 +220,11 @@ impl<'a> Tally<'a> {
         let Self { call, progress, bodies, changed, failed, exit_code, before, after, notes } = self;
         drop(progress);
         if !call.args.quiet {
-            let saved = 100.0 * (1.0 - after.number() as f64 / before.number().max(1) as f64);
-            output::say(&format!(
-                "{bodies} bodies, {changed} compacted, {failed} failed: {before} → {after} tokens ({saved:.0} % smaller)"
-            ));
+            let (whole, left) = (before.number() as f64, after.number() as f64);
+            let smaller = |saved: f64| format!(": {before} → {after} tokens ({saved:.0} % smaller)");
+            let sums = percent(whole - left, whole).map_or_else(String::new, smaller);
+            let bodies = if bodies == 1 { "1 body".to_owned() } else { format!("{bodies} bodies") };
+            output::say(&format!("{bodies}, {changed} compacted, {failed} failed{sums}"));
             for (note, times) in notes.iter().filter(|(_, times)| **times > 1) {
                 output::say(&format!("{times} of them: {note}"));
             }

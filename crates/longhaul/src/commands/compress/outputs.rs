@@ -1,17 +1,15 @@
 //! What a call writes beside the bodies: originals, log, reports, differences.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
 
 use longhaul_engine::plan::Report;
 
+use super::diff;
 use super::job::{Call, Done};
-use super::show;
 use crate::commands::stats::Row;
 use crate::failure::Failure;
 use crate::originals;
-use crate::output::{self, Layout, Sink};
+use crate::output::{self, Layout, Readers, Sink};
 
 pub(super) struct Outputs<'a> {
     call: &'a Call<'a>,
@@ -26,7 +24,7 @@ impl<'a> Outputs<'a> {
     pub(super) fn open(call: &'a Call<'a>, layout: Layout) -> Result<Self, Failure> {
         let args = call.args;
         let report = args.report.as_deref().map(|file| Sink::open(Some(file))).transpose()?;
-        let answers = args.answer.json || args.diff && args.preview;
+        let answers = args.answer.json || args.diff && args.preview && args.show.is_none();
         let answer = answers.then(|| Sink::open(place(call))).transpose()?;
         Ok(Self { call, layout, report, answer })
     }
@@ -44,7 +42,7 @@ impl<'a> Outputs<'a> {
     /// Writes what is said about a compaction, for programs and for those who asked for the differences.
     pub(super) fn tell(&mut self, done: &Done) -> Result<(), Failure> {
         let (args, report) = (self.call.args, &done.answer.report);
-        if let Some(file) = args.log.as_deref().filter(|_| report.changed && !args.preview) {
+        if let Some(file) = args.log.as_deref().filter(|_| report.changed && !args.is_preview()) {
             log(file, report)?;
         }
         if let Some(sink) = &mut self.report {
@@ -54,14 +52,20 @@ impl<'a> Outputs<'a> {
             sink.write(output::json(&done.answer, self.layout)?.as_bytes())?;
         }
         if args.diff {
-            let styled = show::differences(done);
+            let page = diff::page(&done.answer.body, report, done.difference.as_ref());
             match self.answer.as_mut().filter(|_| !args.answer.json) {
-                Some(sink) => {
-                    let text = output::painted(styled, place(self.call), args.color.into());
-                    sink.write(text.as_bytes())?;
-                }
-                None => output::show(&styled, args.color.into()),
+                Some(sink) => sink.write(output::painted(place(self.call), &page).as_bytes())?,
+                None => output::show(&page),
             }
+        }
+        Ok(())
+    }
+
+    /// Writes what is said of a body that could not be used, for programs: one line a body.
+    pub(super) fn tell_failure(&mut self, failure: &Failure) -> Result<(), Failure> {
+        let json = self.call.args.answer.json;
+        for sink in self.report.iter_mut().chain(self.answer.as_mut().filter(|_| json)) {
+            sink.write(output::json(&failure.json(), self.layout)?.as_bytes())?;
         }
         Ok(())
     }
@@ -73,7 +77,7 @@ impl<'a> Outputs<'a> {
 
 /// Where the answer goes: `-o` takes the body, unless there is none.
 fn place<'a>(call: &Call<'a>) -> Option<&'a Path> {
-    call.args.answer.output.as_deref().filter(|_| call.args.preview)
+    call.args.answer.to().filter(|_| call.args.preview)
 }
 
 fn log(file: &Path, report: &Report) -> Result<(), Failure> {
@@ -86,8 +90,5 @@ fn log(file: &Path, report: &Report) -> Result<(), Failure> {
         messages_after: report.messages.after,
         ratio: report.ratio,
     };
-    let line = output::json(&row, Layout::Line)?;
-    let open = OpenOptions::new().create(true).append(true).open(file);
-    open.and_then(|mut log| log.write_all(line.as_bytes()))
-        .map_err(|error| Failure::World(format!("cannot append to {}: {error}", file.display())))
+    output::append(file, &output::json(&row, Layout::Line)?, Readers::Usual)
 }

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::cli::CompressArgs;
 use crate::failure::Failure;
 use crate::input;
+use crate::output::Places;
 
-/// Refuses a call whose outputs have no place, or share one. The file of a single body may take its own result.
+/// Refuses a call whose outputs have no place, or share one, or would write over an input.
 pub(super) fn refuse(args: &CompressArgs) -> Result<(), Failure> {
     let wrong = |text: &str| Err(Failure::Wrong(text.to_owned()));
-    let has_place = args.answer.output.is_some() || args.out_dir.is_some() || args.preview;
+    let has_place = args.answer.to().is_some() || args.out_dir.is_some() || args.in_place || args.preview;
     if args.answer.json && !has_place {
         return wrong("--json without -o would mix the report with the body; give -o FILE or --out-dir DIR");
     }
@@ -18,12 +19,18 @@ pub(super) fn refuse(args: &CompressArgs) -> Result<(), Failure> {
     if several && args.jsonl {
         return wrong("--jsonl takes one BODY; give several bodies without it");
     }
-    if several && args.out_dir.is_none() && !args.preview {
+    if several && args.show.is_some() {
+        return wrong("--show takes one BODY; give them one by one");
+    }
+    if several && args.out_dir.is_none() && !args.preview && !args.in_place {
         return wrong("several bodies need a place each; give --out-dir DIR");
     }
     let is_stdin = |path: &&PathBuf| path.as_path() == Path::new("-");
     if (several || args.out_dir.is_some()) && args.bodies.iter().any(|path| is_stdin(&path)) {
         return wrong("standard input has no name in --out-dir; give it alone, with -o FILE");
+    }
+    if args.in_place && args.bodies.iter().any(|path| is_stdin(&path)) {
+        return wrong("standard input cannot be replaced; give --in-place a file");
     }
     if args.config.config.iter().chain(&args.bodies).filter(is_stdin).count() > 1 {
         return wrong("standard input cannot be both the body and the configuration; give one as a file");
@@ -34,33 +41,24 @@ pub(super) fn refuse(args: &CompressArgs) -> Result<(), Failure> {
 fn refuse_shared(args: &CompressArgs) -> Result<(), Failure> {
     let kept = args.originals.as_deref().or(args.originals_raw.as_deref());
     let options = [
-        ("-o", args.answer.output.as_deref()),
+        ("-o", args.answer.to()),
         ("--originals", kept),
         ("--report", args.report.as_deref()),
         ("--log", args.log.as_deref()),
     ];
-    let bodies: BTreeMap<PathBuf, &PathBuf> = args.bodies.iter().map(|body| (real(body), body)).collect();
-    let mut written: BTreeMap<PathBuf, String> = BTreeMap::new();
-    for (option, path) in options.into_iter().filter_map(|(option, path)| Some((option, real(path?)))) {
-        if option != "-o" && bodies.contains_key(&path) {
-            return Err(Failure::Wrong(format!("{option} names the body's own file; give it another")));
-        }
-        if let Some(other) = written.insert(path, option.to_owned()) {
-            let text = format!("{other} and {option} name the same file; give each its own");
-            return Err(Failure::Wrong(text));
-        }
+    let mut places = Places::reading(args.bodies.iter().chain(&args.config.config).map(PathBuf::as_path));
+    for (option, path) in options {
+        path.map_or(Ok(()), |path| places.write(option, path))?;
     }
     let Some(directory) = &args.out_dir else { return Ok(()) };
+    let mut targets = BTreeMap::new();
     for body in &args.bodies {
-        let (target, shown) = (real(&target(directory, body)?), input::shown(body));
-        if bodies.contains_key(&target) {
-            let text = format!("--out-dir would write over {shown}; give another directory");
-            return Err(Failure::Wrong(text));
-        }
-        if let Some(other) = written.insert(target, shown.clone()) {
+        let (target, shown) = (target(directory, body)?, input::shown(body));
+        if let Some(other) = targets.insert(target.clone(), shown.clone()) {
             let text = format!("{other} and {shown} would be the same file in --out-dir; rename one");
             return Err(Failure::Wrong(text));
         }
+        places.write(&format!("--out-dir {}", directory.display()), &target)?;
     }
     Ok(())
 }
@@ -71,14 +69,4 @@ pub(super) fn target(directory: &Path, body: &Path) -> Result<PathBuf, Failure> 
         Some(name) => Ok(directory.join(name)),
         None => Err(Failure::Wrong(format!("{} is no file; name a body", body.display()))),
     }
-}
-
-/// A path in the one way in which it can be compared, whether or not its file is there yet.
-fn real(path: &Path) -> PathBuf {
-    let beside = || {
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = directory.unwrap_or(Path::new(".")).canonicalize().ok()?;
-        Some(directory.join(path.file_name()?))
-    };
-    path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned())
 }

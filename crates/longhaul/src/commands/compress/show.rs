@@ -1,23 +1,11 @@
-//! A compaction as people read it: what it did at a glance, and what went, message by message.
-//!
-//! Lines are styled here and lose their styles where nobody could see them: see `output::show`.
+//! A compaction as people read it: what it did at a glance, and what each number means.
 
-use std::fmt::Write;
-
-use anstyle::{AnsiColor, Style};
-use longhaul_engine::plan::{BlockReport, CheckpointReport, Fate, Report, Step, What, WrittenBy};
+use longhaul_engine::plan::{CheckpointReport, Report, Step, WrittenBy};
 use longhaul_engine::prices::Dollars;
 use longhaul_engine::{Tokens, tokens};
 
 use super::job::{Call, Done};
-use crate::output;
-
-const STRONG: Style = Style::new().bold();
-const FAINT: Style = Style::new().dimmed();
-const GOOD: Style = AnsiColor::Green.on_default();
-const FAIR: Style = AnsiColor::Yellow.on_default();
-const AWAY: Style = AnsiColor::Cyan.on_default();
-const BAD: Style = AnsiColor::Red.on_default();
+use crate::output::{AWAY, BAD, FAINT, FAIR, GOOD, Line, Page, STRONG};
 
 /// How wide the bar of tokens is.
 const BAR: u64 = 30;
@@ -47,51 +35,62 @@ pub(super) fn verdict(report: &Report) -> String {
 }
 
 /// The account below the headlines.
-pub(super) fn page(call: &Call<'_>, done: &Done) -> String {
+pub(super) fn page(call: &Call<'_>, done: &Done) -> Page {
     let report = &done.answer.report;
-    let mut page = String::new();
-    let mut row = |label: &str, text: String| {
-        let _ = writeln!(page, "  {STRONG}{label:<11}{STRONG:#} {text}");
+    let mut page = Page::default();
+    let mut row = |label: &str, fill: &dyn Fn(Line) -> Line| {
+        page.line(fill(Line::from("  ").styled(STRONG, format!("{label:<11}")).plain(" ")));
     };
     if report.changed {
-        row("tokens", bar(report));
-        row("units", units(report));
-        row("evidence", evidence(report));
-        row("checkpoint", checkpoint(report.checkpoint.as_ref()));
+        row("tokens", &|line| bar(line, report));
+        row("steps", &|line| steps(line, report));
+        row("evidence", &|line| evidence(line, report));
+        row("checkpoint", &|line| match &report.checkpoint {
+            Some(made) => checkpoint(line, made),
+            None => line.plain("none: nothing was folded"),
+        });
     }
-    row("floor", format!("{} tokens that no compaction can take away", report.tokens.floor));
+    let floor = report.tokens.floor;
+    row("floor", &|line| line.plain(format!("{floor} tokens that no compaction can take away")));
     if let (Some(once), Some(saved)) = (report.cost.usd, report.cost.usd_saved_per_turn) {
-        row("cost", format!("{} once, {} less each turn", Dollars(once), Dollars(saved)));
+        let (once, saved) = (Dollars(once), Dollars(saved));
+        row("cost", &|line| {
+            line.plain(format!("{once} once, for what is re-billed; {saved} less for each request after it"))
+        });
     }
     if let Some(topic) = &report.focus {
-        row("focus", output::printable(topic));
+        row("focus", &|line| line.plain(topic));
     }
     for rung in &report.ladder {
-        row("too large", format!("{}, {} → {} tokens", step(rung.step), rung.tokens[0], rung.tokens[1]));
+        let text = format!("{}, {} → {} tokens", step(rung.step), rung.tokens[0], rung.tokens[1]);
+        row("too large", &|line| line.plain(&text));
     }
     for note in &report.notes {
-        row("note", format!("{FAIR}{}{FAIR:#}", output::printable(note)));
+        row("note", &|line| line.styled(FAIR, note));
     }
     for advice in next(call, report) {
-        row("next", advice);
+        row("next", &|line| line.plain(&advice));
     }
     page
 }
 
-/// Before as one bar: what stays warm, what is read anew, what went.
-fn bar(report: &Report) -> String {
+/// Before as one bar: what stays cached, what is re-billed, what went.
+fn bar(line: Line, report: &Report) -> Line {
     let (before, after) = (report.tokens.before, report.tokens.after);
     let (warm, cold) = (report.tokens.warm.min(after), report.cost.cold_tokens);
     let gone = before - after;
     let cells = |part: Tokens| (part.number() * BAR + before.number() / 2) / before.number().max(1);
     let (warm_cells, kept_cells) = (cells(warm), cells(after).max(cells(warm)));
     let drawn = |sign: &str, cells: u64| sign.repeat(cells as usize);
-    format!(
-        "{GOOD}{}{GOOD:#}{FAIR}{}{FAIR:#}{FAINT}{}{FAINT:#}  {GOOD}█{GOOD:#} {warm} warm  {FAIR}▓{FAIR:#} {cold} read anew  {FAINT}░{FAINT:#} {gone} gone",
-        drawn("█", warm_cells),
-        drawn("▓", kept_cells - warm_cells),
-        drawn("░", BAR.saturating_sub(kept_cells)),
-    )
+    line.styled(GOOD, drawn("█", warm_cells))
+        .styled(FAIR, drawn("▓", kept_cells - warm_cells))
+        .styled(FAINT, drawn("░", BAR.saturating_sub(kept_cells)))
+        .styled(GOOD, "  █")
+        .plain(format!(" {warm} stay cached"))
+        .styled(FAIR, "  ▓")
+        .plain(format!(" {cold} re-billed once"))
+        .styled(FAINT, "  ░")
+        .plain(format!(" {gone} gone"))
 }
 
 /// `1 section`, `3 sections`.
@@ -99,40 +98,45 @@ fn counted(count: usize, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
-fn units(report: &Report) -> String {
+fn steps(mut line: Line, report: &Report) -> Line {
     let units = &report.units;
     let parts = [
         (units.kept, "kept", GOOD),
         (units.digested, "digested", FAIR),
         (units.summarized, "folded into the checkpoint", FAIR),
-        (units.dropped, "dropped", BAD),
+        (units.dropped, "removed", BAD),
     ];
-    let said = parts.iter().filter(|(count, ..)| *count > 0);
-    said.map(|(count, what, style)| format!("{style}{count} {what}{style:#}")).collect::<Vec<_>>().join(", ")
+    for (at, (count, what, style)) in parts.iter().filter(|(count, ..)| *count > 0).enumerate() {
+        line = line.plain(if at > 0 { ", " } else { "" }).styled(*style, format!("{count} {what}"));
+    }
+    line.plain(" (steps and messages)")
 }
 
-fn evidence(report: &Report) -> String {
+fn evidence(line: Line, report: &Report) -> Line {
     let evidence = &report.evidence;
     let number = |count: usize| tokens::grouped(count as u64);
-    let lost = if evidence.lost > 0 { BAD } else { Style::new() };
-    format!(
-        "{} facts: {GOOD}{} kept{GOOD:#}, {AWAY}{} recallable{AWAY:#}, {lost}{} lost{lost:#}",
-        number(evidence.found),
-        number(evidence.kept),
-        number(evidence.recallable),
-        number(evidence.lost)
-    )
+    // A checkpoint counts what there was to hand over, a digest the facts of its output.
+    let (what, kept) = match report.checkpoint {
+        Some(_) => ("things to hand over", "said"),
+        None => ("facts in what changed", "kept"),
+    };
+    line.plain(format!("{} {what}: ", number(evidence.found)))
+        .styled(GOOD, format!("{} {kept}", number(evidence.kept)))
+        .plain(", ")
+        .styled(AWAY, format!("{} recallable", number(evidence.recallable)))
+        .plain(", ")
+        .styled(if evidence.lost > 0 { BAD } else { FAINT }, format!("{} lost", number(evidence.lost)))
 }
 
-fn checkpoint(checkpoint: Option<&CheckpointReport>) -> String {
-    let Some(CheckpointReport { by, tokens, sections }) = checkpoint else { return "none".to_owned() };
+/// What is to be known of a checkpoint.
+pub(super) fn checkpoint(line: Line, checkpoint: &CheckpointReport) -> Line {
+    let CheckpointReport { by, tokens, sections } = checkpoint;
+    let sections = counted(*sections, "section");
     match by {
-        WrittenBy::Code => format!("{tokens} tokens in {}, written by code", counted(*sections, "section")),
-        WrittenBy::Model => {
-            format!("{tokens} tokens in {}, written by a model", counted(*sections, "section"))
-        }
+        WrittenBy::Code => line.plain(format!("{tokens} tokens in {sections}, written by code")),
+        WrittenBy::Model => line.plain(format!("{tokens} tokens in {sections}, written by a model")),
         WrittenBy::Fallback => {
-            format!("{BAD}degraded: only a count of what is missing{BAD:#}, {tokens} tokens")
+            line.styled(BAD, "degraded: only a count of what is missing").plain(format!(", {tokens} tokens"))
         }
     }
 }
@@ -140,7 +144,7 @@ fn checkpoint(checkpoint: Option<&CheckpointReport>) -> String {
 fn step(step: Step) -> &'static str {
     match step {
         Step::DigestAll => "every output outside the protected zone became a line",
-        Step::DropOldest => "the oldest units were dropped",
+        Step::DropOldest => "the oldest steps were removed",
         Step::Restart => "a new session begins with what was said first and last",
     }
 }
@@ -157,7 +161,7 @@ fn next(call: &Call<'_>, report: &Report) -> Vec<String> {
     }
     let handle = report.blocks.iter().find_map(|block| block.handle.as_deref());
     match (call.originals, handle) {
-        (Some((file, _)), Some(handle)) if !args.preview => {
+        (Some((file, _)), Some(handle)) if !args.is_preview() => {
             next.push(format!(
                 "longhaul recall --originals {} {handle} prints a removed block",
                 file.display()
@@ -171,63 +175,12 @@ fn next(call: &Call<'_>, report: &Report) -> Vec<String> {
     }
     if args.preview {
         next.push("this was a preview; without --preview the body is written".to_owned());
-    } else if !args.diff {
-        next.push("--diff shows by message what went and why".to_owned());
+    }
+    if !args.diff {
+        next.push("--diff shows step by step what went and why".to_owned());
+    }
+    if report.checkpoint.is_some() && args.show.is_none() {
+        next.push("--show checkpoint prints the checkpoint".to_owned());
     }
     next
-}
-
-/// What went, message by message, and why.
-pub(super) fn differences(done: &Done) -> String {
-    let report = &done.answer.report;
-    let mut page = String::new();
-    let body = output::printable(&done.answer.body);
-    let _ = writeln!(page, "{STRONG}{body}{STRONG:#}: {}", verdict(report));
-    let rows: Vec<[String; 4]> = report.blocks.iter().map(cells).collect();
-    let widths: [usize; 4] =
-        std::array::from_fn(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0));
-    for (block, [at, what, before, after]) in report.blocks.iter().zip(&rows) {
-        let (fate, style) = fate(block.fate);
-        let _ = writeln!(
-            page,
-            "  {at:>0$} {what:<1$}   {before:>2$} → {after:>3$} tokens   {style}{fate}{style:#}: {why}",
-            widths[0],
-            widths[1],
-            widths[2],
-            widths[3],
-            why = output::printable(block.why)
-        );
-    }
-    if let Some(made) = &report.checkpoint {
-        let _ = writeln!(page, "  {GOOD}+ checkpoint{GOOD:#} {}", checkpoint(Some(made)));
-    }
-    page
-}
-
-/// A name longer than this is cut; the report for programs has it whole.
-const LONGEST_NAME: usize = 40;
-
-fn cells(block: &BlockReport) -> [String; 4] {
-    let what = match block.what {
-        What::Prompt => "prompt",
-        What::Reply => "reply",
-        What::Reasoning => "reasoning",
-        What::Call => "call",
-        What::Result => "result",
-        What::Checkpoint => "checkpoint",
-        What::Opaque => "opaque",
-    };
-    let tool: String =
-        output::printable(block.tool.as_deref().unwrap_or("")).chars().take(LONGEST_NAME).collect();
-    let [before, after] = block.tokens.map(|tokens| tokens.to_string());
-    [block.at.to_string(), format!("{what:<9} {tool}").trim_end().to_owned(), before, after]
-}
-
-fn fate(fate: Fate) -> (&'static str, Style) {
-    match fate {
-        Fate::Kept => ("kept", GOOD),
-        Fate::Digested => ("digested", FAIR),
-        Fate::Recallable => ("recallable", AWAY),
-        Fate::Lost => ("lost", BAD),
-    }
 }

@@ -1,32 +1,31 @@
-//! The page of a replay: one file with the drawing, the table, and why the scheduler did what it did.
+//! The page of a replay: one file with the answer, the drawings, the table, and why the scheduler did what it did.
 
 use std::fmt::Write;
 
+use longhaul_engine::Tokens;
 use longhaul_engine::cost::{Course, Turn};
-use plotters::prelude::{
-    ChartBuilder, Circle, Color, DrawingAreaErrorKind, IntoDrawingArea, IntoFont, LineSeries, PathElement,
-    RGBColor, SVGBackend, SeriesLabelPosition, WHITE,
-};
 
-use super::{Answer, Compaction, Row, table};
-use crate::failure::Failure;
-use crate::output::grouped;
+use super::chart::{self, Chart, Width};
+use super::table::{HEAD, basis, cheapest, rows_of};
+use super::words::{GLOSSARY, counted, short};
+use super::{Answer, Compaction, Row};
+use crate::output::{grouped, printable};
 
-const SIZE: (u32, u32) = (1_000, 320);
-
-/// The courses that are drawn, and how; more lines would hide each other.
-const DRAWN: [(Course, RGBColor); 6] = [
-    (Course::Marks, RGBColor(120, 120, 130)),
-    (Course::Compressor(0.3), RGBColor(154, 205, 120)),
-    (Course::Compressor(0.5), RGBColor(46, 139, 87)),
-    (Course::Compressor(0.9), RGBColor(20, 80, 50)),
-    (Course::SacredZone, RGBColor(218, 140, 40)),
-    (Course::Scheduler, RGBColor(30, 90, 200)),
+/// The courses that are drawn; more lines would hide each other.
+const DRAWN: [Course; 6] = [
+    Course::Marks,
+    Course::Compressor(0.3),
+    Course::Compressor(0.5),
+    Course::Compressor(0.9),
+    Course::SacredZone,
+    Course::Scheduler,
 ];
 
 /// One drawing: what is drawn of each request, given what all before it came to.
 struct Drawing {
     title: &'static str,
+    unit: &'static str,
+    says: &'static str,
     value: fn(f64, &Turn) -> f64,
     label: fn(f64) -> String,
     scale: Scale,
@@ -43,142 +42,157 @@ enum Scale {
 
 const DRAWINGS: [Drawing; 3] = [
     Drawing {
-        title: "Tokens sent with each request, up to the window (red) and a little beyond; a dot is a compaction",
-        value: |_, turn| turn.tokens.number() as f64,
-        label: |tokens| grouped(tokens as u64),
-        scale: Scale::Window,
-    },
-    Drawing {
-        title: "Tokens of it that were read from the cache",
-        value: |_, turn| turn.traffic.read.number() as f64,
-        label: |tokens| grouped(tokens as u64),
-        scale: Scale::Window,
-    },
-    Drawing {
         title: "Dollars spent so far",
+        unit: "dollars",
+        says: "Flat is cheap. A compaction (○) costs a step now, and makes the line flatter after it.",
         value: |before, turn| before + turn.bill.total().0,
-        label: |dollars| format!("${dollars:.2}"),
+        label: dollars,
         scale: Scale::Lines,
+    },
+    Drawing {
+        title: "Tokens sent with each request",
+        unit: "tokens",
+        says: "A request above the window would be refused; what is more than a quarter above it is cut off. A compaction (○) makes the next request smaller.",
+        value: |_, turn| turn.tokens.number() as f64,
+        label: |tokens| short(Tokens(tokens as u64)),
+        scale: Scale::Window,
+    },
+    Drawing {
+        title: "Cached tokens of each request",
+        unit: "tokens",
+        says: "What of a request was read from the provider's cache. Down to the bottom: the cache had lapsed, or a compaction \
+               changed what it knew.",
+        value: |_, turn| turn.traffic.read.number() as f64,
+        label: |tokens| short(Tokens(tokens as u64)),
+        scale: Scale::Window,
     },
 ];
 
-/// The whole page.
-pub(super) fn page(answer: &Answer, shown: &str) -> Result<String, Failure> {
-    let mut drawings = String::new();
-    for drawing in DRAWINGS {
-        let svg = draw(answer, &drawing)
-            .map_err(|error| Failure::World(format!("cannot draw \"{}\": {error}", drawing.title)))?;
-        let _ = writeln!(drawings, "<figure>{svg}<figcaption>{}</figcaption></figure>", drawing.title);
-    }
-    let nothing = answer.policies.first().map_or(String::new(), |row| {
-        format!("<p>Not drawn: <b>nothing</b>, which would have cost {}.</p>", row.usd)
-    });
-    let notes: String =
-        answer.notes.iter().fold(String::new(), |list, note| list + "<li>" + &escape(note) + "</li>");
-    Ok(format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style></head>\n\
-         <body><main><h1>{title}</h1>\n{drawings}{nothing}<h2>Every policy</h2><pre>{table}</pre>\n{schedule}<ul>{notes}</ul>\
-         </main></body></html>\n",
-        title = escape(&format!("The cost of {shown}")),
-        table = escape(&table(answer)),
-        schedule = schedule(answer),
-    ))
+/// As many digits as tell one tick from the next: `$0.50`, `$0.00005`.
+fn dollars(amount: f64) -> String {
+    let digits = format!("{amount:.6}");
+    let short = digits.trim_end_matches('0');
+    let least = digits.find('.').map_or(digits.len(), |point| point + 3);
+    format!("${}", &digits[..short.len().max(least)])
 }
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:0;background:#f6f6f4;color:#222}\
-main{max-width:1040px;margin:0 auto;padding:24px}figure{background:#fff;border:1px solid #ddd;border-radius:6px;margin:0 0 16px;padding:8px}\
-svg{max-width:100%;height:auto}figcaption{color:#555;padding:0 8px}\
-pre,table{background:#fff;border:1px solid #ddd;border-radius:6px;padding:12px;overflow-x:auto;display:block;font-size:12px}\
-td,th{padding:2px 14px 2px 0;text-align:right;white-space:nowrap}td:last-child,th:last-child{text-align:left}\
-@media(prefers-color-scheme:dark){body{background:#1c1c1e;color:#ddd}pre,table{background:#262629;border-color:#444}\
-figcaption{color:#666}}";
-
-type Drawn<T> = Result<T, DrawingAreaErrorKind<std::io::Error>>;
-
-fn draw(answer: &Answer, drawing: &Drawing) -> Drawn<String> {
-    let first = |course: Course| answer.policies.iter().find(move |row| row.course == course);
-    let rows: Vec<(&Row, RGBColor)> =
-        DRAWN.iter().filter_map(|(course, color)| Some((first(*course)?, *color))).collect();
-    let lines: Vec<Vec<(f64, f64)>> = rows.iter().map(|(row, _)| points(row, drawing)).collect();
-    let highest = lines.iter().flatten().map(|(_, y)| *y).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-    let window = answer.window.number() as f64;
-    let top = match drawing.scale {
-        Scale::Window => (1.05 * highest).min(1.25 * window),
-        Scale::Lines => 1.05 * highest,
-    };
-    let minutes: Vec<f64> = rows
-        .first()
-        .map_or(Vec::new(), |(row, _)| row.turns.iter().map(|t| t.at.as_secs_f64() / 60.0).collect());
-    let when = |request: &f64| {
-        let at = minutes.get((*request as usize).saturating_sub(1)).copied().unwrap_or_default();
-        format!("{request:.0} ({})", clock(at))
-    };
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let last = answer.requests.max(2) as f64;
-        let mut chart = ChartBuilder::on(&area)
-            .margin(12)
-            .margin_right(40)
-            .x_label_area_size(34)
-            .y_label_area_size(72)
-            .build_cartesian_2d(1.0..last, 0.0..top)?;
-        chart
-            .configure_mesh()
-            .light_line_style(WHITE)
-            .disable_x_mesh()
-            .x_labels(8)
-            .x_label_formatter(&when)
-            .x_desc("request (time since the first)")
-            .y_label_formatter(&|y| (drawing.label)(*y))
-            .label_style(("sans-serif", 12).into_font())
-            .draw()?;
-        if drawing.scale == Scale::Window && window < top {
-            let style = RGBColor(200, 40, 40).stroke_width(1);
-            chart.draw_series(LineSeries::new([(1.0, window), (last, window)], style))?;
-        }
-        for ((row, color), line) in rows.iter().zip(&lines) {
-            let color = *color;
-            let line: Vec<(f64, f64)> = line.iter().map(|(x, y)| (*x, y.min(top))).collect();
-            chart
-                .draw_series(LineSeries::new(line.iter().copied(), color.stroke_width(2)))?
-                .label(row.name.clone())
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], color.stroke_width(2)));
-            let dots = row.compacted.iter().filter_map(|done| line.get(done.request - 1));
-            chart.draw_series(dots.map(|dot| Circle::new(*dot, 3, color.filled())))?;
-        }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.85))
-            .border_style(RGBColor(220, 220, 220))
-            .label_font(("sans-serif", 12).into_font())
-            .draw()?;
-        area.present()?;
+/// The whole page.
+pub(super) fn page(answer: &Answer, shown: &str) -> String {
+    let title = escape(&format!("The cost of {shown}"));
+    let lines = drawn(answer);
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{title}</title>\n\
+         <style>{STYLE}</style></head>\n<body><main><h1>{title}</h1>\n"
+    );
+    for (at, sentence) in answer.summary.iter().enumerate() {
+        let class = if at == 0 { " class=\"lead\"" } else { "" };
+        let _ = writeln!(page, "<p{class}>{}</p>", escape(sentence));
     }
-    Ok(svg)
+    legend(&mut page, &lines);
+    for drawing in &DRAWINGS {
+        let _ = writeln!(page, "<figure><h2>{}</h2>{}", drawing.title, draw(answer, &lines, drawing));
+        let _ = writeln!(page, "<figcaption>{}</figcaption></figure>", drawing.says);
+    }
+    table(&mut page, answer);
+    schedule(&mut page, answer);
+    glossary(&mut page);
+    page.push_str("<h2>What it rests on</h2><ul>");
+    for line in basis(answer).iter().chain(&answer.notes) {
+        let _ = write!(page, "<li>{}</li>", escape(line));
+    }
+    page + "</ul></main></body></html>\n"
+}
+
+/// The rows that are drawn, those that are the same in every request as one line.
+fn drawn(answer: &Answer) -> Vec<Vec<&Row>> {
+    let first = |course: Course| answer.policies.iter().find(move |row| row.course == course);
+    let mut lines: Vec<Vec<&Row>> = Vec::new();
+    for row in DRAWN.into_iter().filter_map(first) {
+        match lines.iter_mut().find(|same| same[0].turns == row.turns) {
+            Some(same) => same.push(row),
+            None => lines.push(vec![row]),
+        }
+    }
+    lines
+}
+
+/// Which line is whose. It stands once, above all drawings, and says which policies share a line.
+fn legend(page: &mut String, lines: &[Vec<&Row>]) {
+    page.push_str("<ul class=\"legend\">");
+    for (color, rows) in lines.iter().enumerate() {
+        let names: Vec<String> = rows.iter().map(|row| escape(&row.name)).collect();
+        let (row, same) = (rows[0], if rows.len() > 1 { " (the same line)" } else { "" });
+        let compactions = counted(row.compactions, "compaction");
+        let _ = write!(
+            page,
+            "<li><svg class=\"key\" viewBox=\"0 0 24 10\"><path class=\"line c{color}\" d=\"M0 5H24\"/></svg><b>{}</b>{same}: {}, {compactions}</li>",
+            names.join(", "),
+            row.usd,
+        );
+    }
+    page.push_str("<li class=\"soft\">○ a compaction. Where lines run together, the later in this list hides the earlier.</li></ul>\n");
+}
+
+fn draw(answer: &Answer, rows: &[Vec<&Row>], drawing: &Drawing) -> String {
+    let lines: Vec<chart::Line> = rows
+        .iter()
+        .enumerate()
+        .map(|(color, rows)| chart::Line {
+            color,
+            values: values(rows[0], drawing),
+            dots: rows[0].compacted.iter().map(|done| done.request - 1).collect(),
+        })
+        .collect();
+    let highest = lines.iter().flat_map(|line| &line.values).copied().fold(0.0, f64::max);
+    let highest = if highest > 0.0 { highest } else { 4.0 };
+    let window = answer.window.number() as f64;
+    let (top, limit) = match drawing.scale {
+        // Far below the window its line would only press the others down.
+        Scale::Window if highest < 0.5 * window => (1.05 * highest, None),
+        Scale::Window => ((1.05 * highest).clamp(1.05 * window, 1.25 * window), Some((window, "window"))),
+        Scale::Lines => (1.05 * highest, None),
+    };
+    let turns = rows.first().map_or(&[][..], |rows| &rows[0].turns);
+    let when = |at: usize| turns.get(at).map_or(String::new(), |turn| clock(turn.at.as_secs_f64() / 60.0));
+    let chart = Chart { unit: drawing.unit, lines: &lines, top, limit, label: &drawing.label, when: &when };
+    chart.svg(Width::Wide) + &chart.svg(Width::Narrow)
 }
 
 /// What is drawn of each request of a row.
-fn points(row: &Row, drawing: &Drawing) -> Vec<(f64, f64)> {
-    let value = |before: &mut f64, (at, turn): (usize, &Turn)| {
+fn values(row: &Row, drawing: &Drawing) -> Vec<f64> {
+    let value = |before: &mut f64, turn: &Turn| {
         *before = (drawing.value)(*before, turn);
-        Some((at as f64 + 1.0, *before))
+        Some(*before)
     };
-    row.turns.iter().enumerate().scan(0.0, value).collect()
+    row.turns.iter().scan(0.0, value).collect()
 }
 
 /// `12 min`, `3 h 05`.
 fn clock(minutes: f64) -> String {
     let whole = minutes.round() as u64;
-    if whole < 120 { format!("{whole} min") } else { format!("{} h {:02}", whole / 60, whole % 60) }
+    if whole < 120 { format!("{whole} min") } else { format!("{} h {:02}", grouped(whole / 60), whole % 60) }
+}
+
+fn table(page: &mut String, answer: &Answer) {
+    let cells = |tag: &str, cells: &[String]| {
+        let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)));
+        cells.collect::<String>()
+    };
+    let best = cheapest(answer);
+    page.push_str("<h2>Every policy</h2><div class=\"scroll\"><table>");
+    let _ = writeln!(page, "<tr>{}</tr>", cells("th", &HEAD.map(str::to_owned)));
+    for (at, texts) in rows_of(answer).into_iter().enumerate() {
+        let class = if best == Some(at) { " class=\"best\"" } else { "" };
+        let _ = writeln!(page, "<tr{class}>{}</tr>", cells("td", &texts));
+    }
+    page.push_str("</table></div>\n");
 }
 
 /// The scheduler's compactions with the terms of each.
-fn schedule(answer: &Answer) -> String {
+fn schedule(page: &mut String, answer: &Answer) {
     let scheduled = answer.policies.iter().find(|row| row.course == Course::Scheduler);
-    let Some(row) = scheduled.filter(|row| !row.compacted.is_empty()) else { return String::new() };
+    let Some(row) = scheduled.filter(|row| !row.compacted.is_empty()) else { return };
     let line = |done: &Compaction| {
         let terms = done.verdict.map(|verdict| verdict.terms);
         let money = |value: Option<f64>| value.map_or(String::new(), |usd| format!("{usd:+.4}"));
@@ -196,15 +210,53 @@ fn schedule(answer: &Answer) -> String {
         ];
         format!("<tr><td>{}</td></tr>\n", cells.join("</td><td>"))
     };
-    let head = "request|at|tokens before|after|this request, $|each later turn, $|turns|fetched again, $|gain, $|why";
-    format!(
-        "<h2>Why the scheduler compacted</h2><table><tr><th>{}</th></tr>\n{}</table>\n",
+    let head = "request|time|tokens before|after|this request, $|each later one, $|requests|fetched again, $|gain, $|why";
+    let _ = write!(
+        page,
+        "<h2>Why the scheduler compacted</h2><p>What this request costs more (−) or less (+), plus what each later request saves, \
+         times the requests that it counts for, less what has to be fetched again, is the gain.</p>\
+         <div class=\"scroll\"><table><tr><th>{}</th></tr>\n{}</table></div>\n",
         head.replace('|', "</th><th>"),
         row.compacted.iter().map(line).collect::<String>()
-    )
+    );
 }
+
+fn glossary(page: &mut String) {
+    page.push_str("<h2>Words</h2><dl>");
+    for (word, meaning) in GLOSSARY {
+        let _ = write!(page, "<dt>{word}</dt><dd>{meaning}</dd>");
+    }
+    page.push_str("</dl>\n");
+}
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--bg:#f6f6f4;--card:#fff;--ink:#1f2328;--soft:#5b6270;--rule:#d9dbe0;--limit:#c62828;--best:#e6f4ea;\
+--c0:#6b7280;--c1:#0f8a6d;--c2:#b45309;--c3:#7c3aed;--c4:#be185d;--c5:#1d4ed8}\
+@media(prefers-color-scheme:dark){:root{--bg:#16181d;--card:#1e2128;--ink:#e6e8ec;--soft:#a0a7b4;--rule:#3a3f4a;--limit:#ff7b72;\
+--best:#1d3a2a;--c0:#9aa3b2;--c1:#3ddbb0;--c2:#f5a524;--c3:#b392f0;--c4:#f778ba;--c5:#6ea8fe}}\
+*{box-sizing:border-box}\
+body{font:16px/1.5 system-ui,sans-serif;margin:0;background:var(--bg);color:var(--ink)}\
+main{max-width:1040px;margin:0 auto;padding:24px 16px}\
+h1{font-size:1.4rem;overflow-wrap:anywhere}h2{font-size:1.05rem;margin:1.6em 0 .5em}figure h2{margin:0 0 4px}\
+.lead{font-size:1.25rem;font-weight:600}\
+figure,.scroll{background:var(--card);border:1px solid var(--rule);border-radius:8px;margin:0 0 16px;padding:12px}\
+figcaption,dd{color:var(--soft);font-size:.875rem}\
+svg{display:block;width:100%;height:auto}svg.narrow{display:none;max-width:480px}\
+.legend{list-style:none;padding:0;margin:16px 0;display:flex;flex-wrap:wrap;gap:4px 20px;font-size:.875rem}\
+svg.key{display:inline-block;width:24px;height:10px;margin-right:6px}\
+.line{fill:none;stroke-width:2;stroke-linejoin:round}.grid{stroke:var(--rule);fill:none}\
+.line.c0,.dot.c0{stroke:var(--c0)}.line.c1,.dot.c1{stroke:var(--c1)}.line.c2,.dot.c2{stroke:var(--c2)}\
+.line.c3,.dot.c3{stroke:var(--c3)}.line.c4,.dot.c4{stroke:var(--c4)}.line.c5,.dot.c5{stroke:var(--c5)}\
+.dot{fill:var(--card);stroke-width:2}\
+path.limit{stroke:var(--limit);stroke-dasharray:5 4;fill:none}\
+text{font:12px system-ui,sans-serif;fill:var(--ink)}text.time,text.unit{fill:var(--soft)}text.limit{fill:var(--limit)}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.8125rem;font-variant-numeric:tabular-nums}\
+td,th{padding:3px 12px 3px 0;text-align:right;white-space:nowrap}\
+td:first-child,th:first-child,td:last-child,th:last-child{text-align:left}td:last-child{white-space:normal;min-width:14em}.soft{color:var(--soft)}tr.best{background:var(--best)}\
+dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:0}dt{font-weight:600;font-size:.875rem}dd{margin:0}\
+@media(max-width:700px){svg.wide{display:none}svg.narrow{display:block}dl{display:block}dd{margin-bottom:6px}}";
 
 /// A text that is somebody else's, as HTML shows it.
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,0 +1,303 @@
+//! `longhaul sessions`: the sessions of the coding agents on this machine.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anstyle::Style;
+use longhaul_engine::config::Config;
+use longhaul_engine::known::Known;
+use longhaul_engine::meter::Meter;
+use longhaul_engine::{Tokens, models};
+use longhaul_server::agents::{self, Agent, Asked, Moment, Place, Session, Unread};
+use serde::Serialize;
+
+use crate::body::Body;
+use crate::cli::SessionsArgs;
+use crate::config::{Environment, Settings};
+use crate::failure::Failure;
+use crate::output::{self, FAINT, Line, Page, STRONG};
+use crate::paid::{By, paid};
+use crate::parallel;
+use crate::progress::Progress;
+use crate::session::{self, Read};
+
+#[derive(Serialize)]
+struct Answer {
+    sessions: Vec<Row>,
+    /// How many more there are than the limit lets through.
+    more: usize,
+    failed: Vec<Failed>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    /// What commands take: the agent and the id.
+    name: String,
+    agent: &'static str,
+    id: String,
+    path: PathBuf,
+    project: Option<String>,
+    title: Option<String>,
+    started: Option<String>,
+    updated: Option<String>,
+    model: Option<String>,
+    messages: usize,
+    tokens: Tokens,
+    tokens_by: Counted,
+    window: Option<Tokens>,
+    share: Option<f64>,
+    compactions: usize,
+    requests: usize,
+    usd: Option<f64>,
+    usd_by: Option<By>,
+    notes: Vec<String>,
+    #[serde(skip)]
+    at: Option<Moment>,
+    #[serde(skip)]
+    agent_of: Agent,
+    /// The name with as much of the id as tells it from the others.
+    #[serde(skip)]
+    short: String,
+}
+
+/// Who counted.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Counted {
+    Provider,
+    Longhaul,
+}
+
+#[derive(Serialize)]
+struct Failed {
+    path: PathBuf,
+    message: String,
+}
+
+pub(crate) fn run(args: &SessionsArgs, environment: &Environment) -> Result<(), Failure> {
+    let settings = Settings::load(args.config.config.as_deref(), environment, Vec::new())?;
+    let machine = session::machine();
+    let now = Moment::of_system(SystemTime::now());
+    let mut places = agents::sessions(&machine, args.agent);
+    if let Some(since) = args.since {
+        let since = since.moment(now);
+        places.retain(|place| place.touched.is_none_or(|touched| touched >= since));
+    }
+    let ids: Vec<(Agent, String)> =
+        places.iter().map(|place| (place.agent, place.id.clone().unwrap_or_default())).collect();
+    let limit = if args.limit == 0 { usize::MAX } else { args.limit };
+    let more = places.len().saturating_sub(limit);
+    places.truncate(limit);
+    let (mut sessions, failed) = read_all(&settings.engine, places);
+    for row in &mut sessions {
+        row.short = short(row.agent_of, &row.id, &ids);
+    }
+    sessions.sort_by_key(|row| std::cmp::Reverse(row.at));
+    let answer = Answer { sessions, more, failed };
+    if args.answer.json {
+        return output::write_json(args.answer.to(), &answer);
+    }
+    for Failed { message, .. } in &answer.failed {
+        output::say(message);
+    }
+    if answer.sessions.is_empty() {
+        let whose = args.agent.map_or(String::new(), |agent| format!(" of {agent}"));
+        let since = if args.since.is_some() { " in that time" } else { "" };
+        output::say(&format!(
+            "no sessions{whose} found{since}; longhaul sessions --help says whose are looked for"
+        ));
+        return Ok(());
+    }
+    output::give(args.answer.to(), &page(&answer, &machine.home, now))
+}
+
+/// Reads them on all cores. One that cannot be read is no reason to be silent about the others.
+fn read_all(config: &Config, places: Vec<Place>) -> (Vec<Row>, Vec<Failed>) {
+    let mut progress = Progress::of(Some(places.len()), "sessions");
+    let (mut rows, mut failed) = (Vec::new(), Vec::new());
+    let work = |known: &mut Known, place: Place| match agents::read(&place, &Asked::default()) {
+        Ok(session) => Ok(row(config, known, &place, session)),
+        Err(Unread::Wrong(message) | Unread::World(message)) => Err(Failed { path: place.path, message }),
+    };
+    let _: ControlFlow<()> = parallel::in_order(places.into_iter(), work, |read: Result<Row, Failed>| {
+        progress.step();
+        match read {
+            Ok(row) => rows.push(row),
+            Err(failure) => failed.push(failure),
+        }
+        ControlFlow::Continue(())
+    });
+    (rows, failed)
+}
+
+fn row(config: &Config, known: &mut Known, place: &Place, session: Session) -> Row {
+    let paid = paid(&session, config);
+    let (tokens, tokens_by) = match recorded(&session) {
+        Some(tokens) => (tokens, Counted::Provider),
+        None => (Tokens::ZERO, Counted::Longhaul),
+    };
+    let model = session.model.as_deref().map(models::find);
+    let read = Read { shown: place.path.display().to_string(), session };
+    let session = &read.session;
+    // What it is found by.
+    let id = place.id.clone().unwrap_or_else(|| session.id.clone());
+    let mut row = Row {
+        name: format!("{}:{id}", session.agent),
+        agent: session.agent.name(),
+        id,
+        path: place.path.clone(),
+        project: session.project.clone(),
+        title: session.title.clone(),
+        started: session.started.map(|moment| moment.to_string()),
+        updated: session.updated.or(place.touched).map(|moment| moment.to_string()),
+        model: session.model.clone(),
+        messages: session.turns.len(),
+        tokens,
+        tokens_by,
+        window: model.as_ref().map(|model| model.facts.input_window()),
+        share: None,
+        compactions: session.compactions,
+        requests: session.requests.len(),
+        usd: paid.as_ref().map(|paid| paid.usd.0),
+        usd_by: paid.as_ref().map(|paid| paid.by),
+        notes: session.damage.clone(),
+        at: session.updated.or(place.touched),
+        agent_of: session.agent,
+        short: String::new(),
+    };
+    if row.tokens_by == Counted::Longhaul {
+        row.tokens = count(known, read);
+    }
+    let window = row.window.filter(|window| window.number() > 0);
+    row.share = window.map(|window| row.tokens.number() as f64 / window.number() as f64);
+    row
+}
+
+/// The size of the last request and its reply, as the provider counted, where that is still what would be sent.
+fn recorded(session: &Session) -> Option<Tokens> {
+    let last = session.requests.iter().rev().find(|request| request.reply.is_some())?;
+    Some(last.usage.input? + last.usage.output.unwrap_or_default())
+}
+
+fn count(known: &mut Known, read: Read) -> Tokens {
+    let name = read.session.model.clone();
+    let dialect = read.session.dialect;
+    let body = Body::of_session(read);
+    let model = models::find(name.as_deref().unwrap_or("unknown"));
+    match longhaul_engine::wire::parse(Some(dialect), &body.text) {
+        Ok((transcript, _)) => Meter::of(&model).parts(known, &transcript).total(),
+        Err(_) => Tokens::ZERO,
+    }
+}
+
+const HEAD: [&str; 8] = ["session", "project", "when", "messages", "tokens", "window", "compacted", "cost"];
+
+fn page(answer: &Answer, home: &Path, now: Moment) -> Page {
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(answer.sessions.iter().map(|row| cells(row, home, now)));
+    let widths: [usize; 8] =
+        std::array::from_fn(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0));
+    let mut page = Page::default();
+    page.table(rows.into_iter().enumerate().map(|(line, row)| {
+        let style = if line == 0 { STRONG } else { Style::new() };
+        let mut column = 0;
+        row.map(|cell| {
+            column += 1;
+            // Numbers stand under the ends of their names.
+            let cell = if column > 3 { format!("{cell:>0$}", widths[column - 1]) } else { cell };
+            Line::default().styled(style, cell)
+        })
+    }));
+    page.blank();
+    for line in remarks(answer) {
+        page.line(Line::default().styled(FAINT, line));
+    }
+    page
+}
+
+fn cells(row: &Row, home: &Path, now: Moment) -> [String; 8] {
+    let ours = if row.tokens_by == Counted::Longhaul { "~" } else { "" };
+    let project = row.project.as_deref().or(row.title.as_deref()).unwrap_or("-");
+    let by = if row.usd_by == Some(By::Agent) { "*" } else { "" };
+    [
+        row.short.clone(),
+        shortened(project, home),
+        row.at.map_or_else(|| "-".to_owned(), |at| ago(at, now)),
+        row.messages.to_string(),
+        format!("{ours}{}", row.tokens),
+        row.share.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", 100.0 * share)),
+        row.compactions.to_string(),
+        row.usd
+            .map_or_else(|| "-".to_owned(), |usd| format!("{}{by}", longhaul_engine::prices::Dollars(usd))),
+    ]
+}
+
+fn remarks(answer: &Answer) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let any = |test: fn(&Row) -> bool| answer.sessions.iter().any(test);
+    remarks.push(
+        "tokens: the provider's count of the last request and its reply; window: their share of it"
+            .to_owned(),
+    );
+    if any(|row| row.tokens_by == Counted::Longhaul) {
+        remarks.push(
+            "~ our own count, without the system prompt and tools where the file does not hold them"
+                .to_owned(),
+        );
+    }
+    if any(|row| row.usd.is_some() && row.usd_by != Some(By::Agent)) {
+        remarks.push("cost: the usage that was recorded, at today's prices; without what subagents used in files of their own".to_owned());
+    }
+    if any(|row| row.usd_by == Some(By::Agent)) {
+        remarks.push("* the agent's own figure".to_owned());
+    }
+    let priced = answer.sessions.iter().find(|row| row.usd.is_some());
+    if let Some(row) = priced.or(answer.sessions.first()) {
+        let name = if row.short.contains(' ') { format!("'{}'", row.short) } else { row.short.clone() };
+        remarks.push(format!("what one cost, and what it would have cost: longhaul cost {name}"));
+    }
+    if answer.more > 0 {
+        remarks.push(format!("{} older ones are not shown; --limit 0 shows all", answer.more));
+    }
+    remarks
+}
+
+/// The name with enough of the id to be told from those of all others.
+fn short(agent: Agent, id: &str, all: &[(Agent, String)]) -> String {
+    const LEAST: usize = 8;
+    let ends = id.char_indices().map(|(at, _)| at).skip(LEAST).chain([id.len()]);
+    let alone = |start: &str| {
+        all.iter().filter(|(whose, other)| *whose == agent && other.starts_with(start)).count() < 2
+    };
+    let start = ends.map(|end| &id[..end]).find(|start| alone(start)).unwrap_or(id);
+    format!("{agent}:{start}")
+}
+
+/// A folder as people write it, and no longer than a column may be.
+fn shortened(project: &str, home: &Path) -> String {
+    const MOST: usize = 36;
+    let home = home.to_string_lossy();
+    let shown = match project.strip_prefix(home.as_ref()).filter(|_| home.len() > 1) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("~{rest}"),
+        _ => project.to_owned(),
+    };
+    let length = shown.chars().count();
+    if length <= MOST {
+        shown
+    } else {
+        format!("…{}", shown.chars().skip(length - MOST + 1).collect::<String>())
+    }
+}
+
+/// How long ago, in the largest unit that says something; days long gone by their date.
+fn ago(at: Moment, now: Moment) -> String {
+    let seconds = now.seconds_since(at);
+    match seconds / 60.0 {
+        minutes if minutes < 1.0 => "now".to_owned(),
+        minutes if minutes < 60.0 => format!("{minutes:.0} min ago"),
+        minutes if minutes < 48.0 * 60.0 => format!("{:.0} h ago", minutes / 60.0),
+        minutes if minutes < 14.0 * 24.0 * 60.0 => format!("{:.0} d ago", minutes / 1440.0),
+        _ => at.to_string().chars().take(10).collect(),
+    }
+}
