@@ -46,8 +46,8 @@ pub(crate) enum Secrets {
 }
 
 /// The originals as lines of the file.
-pub(crate) fn rows(originals: Vec<Original>, secrets: Secrets) -> Result<String, Failure> {
-    let mut redactor = Redactor::numbered(Rules::default());
+pub(crate) fn rows(originals: Vec<Original>, secrets: Secrets, rules: Rules) -> Result<String, Failure> {
+    let mut redactor = Redactor::numbered(rules);
     let mut lines = String::new();
     for original in originals {
         let hash = hash_of(&original.text);

@@ -94,8 +94,8 @@ impl Engine for Compressor {
             Due::NotYet(reason) => return leave(reason),
         };
         let mut redactor = match &wish.keep {
-            Keep::Originals(key) => Redactor::standard(Some(key), known.clean()),
-            Keep::Nothing => Redactor::standard(None, known.clean()),
+            Keep::Originals(key) => Redactor::with_memory(wish.rules.clone(), Some(key), known.clean()),
+            Keep::Nothing => Redactor::with_memory(wish.rules.clone(), None, known.clean()),
         };
         let mut work = Work::new(survey, &occasion, known, &mut redactor);
         let outcome = match wish.to_tokens {

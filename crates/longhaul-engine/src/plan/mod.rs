@@ -36,7 +36,7 @@ pub use sacred_zone::SacredZone;
 
 use crate::config::EngineName;
 use crate::ledger::Ledger;
-use crate::redact::SessionKey;
+use crate::redact::{Rules, SessionKey};
 use crate::texts::keyed;
 use crate::{Rewrite, Tokens};
 
@@ -111,6 +111,8 @@ pub struct Wish {
     pub session: Option<String>,
     /// Whether facts are counted.
     pub facts: CountFacts,
+    /// What counts as a secret in what is written.
+    pub rules: Rules,
     /// The key of the session: the checkpoint that is written carries its mark, and no other is taken for one of ours.
     pub key: Option<SessionKey>,
     /// Checkpoints that the session is known to have, word for word.

@@ -13,6 +13,7 @@ use crate::config::EngineName;
 use crate::json::pointer;
 use crate::known::Known;
 use crate::ledger::{Decisions, Ledger};
+use crate::redact::{Content, Redactor};
 use crate::{Refused, Rewrite, Tokens, Transcript, wire};
 
 /// Why there is a compaction, or none, and what it is to come to.
@@ -211,7 +212,9 @@ pub(super) fn unchanged(survey: &Survey<'_, '_>, occasion: &Occasion) -> Report 
         evidence: EvidenceReport::default(),
         checkpoint: None,
         trigger: survey.wish.trigger,
-        focus: survey.wish.focus.clone(),
+        focus: survey.wish.focus.as_deref().map(|focus| {
+            Redactor::numbered(survey.wish.rules.clone()).redact(focus, Content::Text).text.into_string()
+        }),
         ratio: 0.0,
         unsummarized: 0,
         cost: CostReport::default(),

@@ -1,9 +1,6 @@
-//! Secrets of many lines: private key blocks and the data of Kubernetes Secrets.
+//! Secrets of many lines: private key blocks.
 
 use memchr::memmem;
-
-use super::rules::Standard;
-use super::value;
 
 /// A private key block is not longer than this. One that is loses its first part to the mark and the rest stays.
 pub(super) const BLOCK: usize = 64 << 10;
@@ -72,54 +69,4 @@ pub(super) fn putty_key(text: &[u8], at: usize) -> Option<(usize, usize)> {
         }
     };
     Some((at + start, at + end))
-}
-
-/// The values under `data:` and `stringData:` of the YAML document around `at`, where `kind: Secret` stands.
-/// Gives back where the document ends, so that it is read once however often it says its kind.
-pub(super) fn kubernetes_secret(
-    text: &[u8],
-    at: usize,
-    rules: &Standard,
-    mut found: impl FnMut(usize, usize),
-) -> usize {
-    const DOCUMENT: usize = 16 << 10;
-    if text[at..].get(12).is_some_and(|byte| !byte.is_ascii_whitespace() && *byte != b'\\') {
-        return at;
-    }
-    let before = &text[at.saturating_sub(DOCUMENT)..at];
-    let start = at - before.len() + memmem::rfind(before, b"\n---").map_or(0, |dashes| dashes + 4);
-    let after = &text[at..text.len().min(at + DOCUMENT)];
-    let end = at + memmem::find(after, b"\n---").unwrap_or(after.len());
-    let mut in_data = None;
-    let mut line_start = start;
-    for line in text[start..end].split_inclusive(|&byte| byte == b'\n') {
-        let indent = line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-        let content = line[indent..].trim_ascii_end();
-        if in_data.is_some_and(|outer| indent > outer) {
-            if let Some(offset) = secret_in_line(content, rules) {
-                found(line_start + indent + offset, line_start + indent + content.len());
-            }
-        } else if !content.is_empty() {
-            in_data = matches!(content, b"data:" | b"stringData:").then_some(indent);
-        }
-        line_start += line.len();
-    }
-    end
-}
-
-/// Where the value begins on a line of `data:`, be it behind its key or alone under a block mark.
-fn secret_in_line(content: &[u8], rules: &Standard) -> Option<usize> {
-    if content.starts_with(b"#") {
-        return None;
-    }
-    let key = content.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(byte)).count();
-    let start = match content.get(key) {
-        Some(b':') => key + 1 + content[key + 1..].iter().take_while(|byte| **byte == b' ').count(),
-        None if key == content.len() => 0,
-        Some(b'=' | b'+' | b'/') => 0,
-        _ => return None,
-    };
-    let value = content.get(start..)?;
-    let stand_in = value.len() < 10 || rules.placeholders.hold(value) || value::is_filler(value);
-    (!stand_in && !value.contains(&b' ')).then_some(start)
 }

@@ -1,4 +1,4 @@
-//! Secrets that a command takes behind a flag: `curl -u user:password`, `mysql -ppassword`.
+//! Secrets that a command takes behind a flag: `curl -u user:password`, `mysql -ppassword`, `openssl -passin pass:…`.
 
 use serde::Deserialize;
 
@@ -28,7 +28,26 @@ pub(super) struct Command {
 pub(super) enum Gives {
     /// A user's name, a colon and a password.
     Pair,
+    /// The same with a percent sign or a comma between.
+    Percent,
+    Comma,
     Password,
+    /// `pass:` and a password.
+    Passed,
+    /// A file, a user's name and a password.
+    Third,
+}
+
+impl Gives {
+    /// What stands between a user's name and the password.
+    fn between(self) -> Option<u8> {
+        match self {
+            Self::Pair => Some(b':'),
+            Self::Percent => Some(b'%'),
+            Self::Comma => Some(b','),
+            Self::Password | Self::Passed | Self::Third => None,
+        }
+    }
 }
 
 impl Command {
@@ -41,11 +60,11 @@ impl Command {
     ) -> (usize, Option<(usize, usize)>) {
         let rest = &text[name_end..text.len().min(name_end + COMMAND)];
         let rest = match self.gives {
+            _ if !rest.starts_with(b" ") => b"",
             Gives::Pair => rest,
-            Gives::Password if rest.starts_with(b" ") => &rest[..line_end(rest)],
-            Gives::Password => b"",
+            _ => &rest[..line_end(rest)],
         };
-        let secret = memchr::memchr_iter(b'-', rest)
+        let secret = memchr::memchr2_iter(b'-', b'/', rest)
             .filter(|&dash| dash > 0 && rest[dash - 1].is_ascii_whitespace())
             .find_map(|dash| self.behind_flag(text, name_end + dash, placeholders));
         (secret.map_or(name_end + rest.len(), |(start, _)| start), secret)
@@ -66,22 +85,30 @@ impl Command {
             None => (behind(&self.joined)?, Written::Loose),
         };
         let (start, end) = self.argument(text, at)?;
-        let secret = match self.gives {
-            Gives::Pair => is_pair(&text[start..end], placeholders),
-            Gives::Password => value::is_secret(&text[start..end], Class::Password, written, placeholders),
+        let (start, end) = match self.gives {
+            Gives::Passed => (start + text[start..end].strip_prefix(b"pass:").map(|_| 5)?, end),
+            Gives::Third => {
+                let (_, end) = self.argument(text, end + 1)?;
+                self.argument(text, end + 1)?
+            }
+            _ => (start, end),
+        };
+        let secret = match self.gives.between() {
+            Some(between) => is_pair(&text[start..end], between, placeholders),
+            None => value::is_secret(&text[start..end], Class::Password, written, placeholders),
         };
         secret.then_some((start, end))
     }
 
     /// The argument that begins at `at`, without its quotes.
     fn argument(&self, text: &[u8], at: usize) -> Option<(usize, usize)> {
-        let rest = &text[at..text.len().min(at + COMMAND)];
+        let rest = text.get(at..text.len().min(at + COMMAND))?;
         if let Some(&quote @ (b'"' | b'\'')) = rest.first() {
             return Some((at + 1, at + 1 + memchr::memchr2(quote, b'\n', &rest[1..])?));
         }
-        let inside = |byte: &&u8| match self.gives {
-            Gives::Pair => !byte.is_ascii_whitespace(),
-            Gives::Password => Alphabet::Bare.holds(**byte),
+        let inside = |byte: &&u8| match self.gives.between() {
+            Some(_) => !byte.is_ascii_whitespace(),
+            None => Alphabet::Bare.holds(**byte),
         };
         Some((at, at + rest.iter().take_while(inside).count()))
     }
@@ -96,9 +123,9 @@ fn line_end(rest: &[u8]) -> usize {
     (0..rest.len()).find(|&at| ends(at)).unwrap_or(rest.len())
 }
 
-fn is_pair(pair: &[u8], placeholders: &Placeholders) -> bool {
-    let Some(colon) = memchr::memchr(b':', pair) else { return false };
-    let (user, password) = (&pair[..colon], &pair[colon + 1..]);
+fn is_pair(pair: &[u8], between: u8, placeholders: &Placeholders) -> bool {
+    let Some(at) = memchr::memchr(between, pair) else { return false };
+    let (user, password) = (&pair[..at], &pair[at + 1..]);
     let secret = if password.is_empty() { user } else { password };
     let documented = std::str::from_utf8(pair).is_ok_and(|pair| placeholders.hold_pair(pair));
     let stand_in = value::is_filler(secret) || placeholders.hold(secret) || placeholders.hold(pair);

@@ -11,7 +11,12 @@ pub(super) fn phone_number(text: &[u8], plus: usize) -> Option<(usize, usize)> {
     let length = text[start..].iter().take(17).take_while(|byte| byte.is_ascii_digit()).count();
     let digits = &text[start..start + length];
     let north_american = digits.first() == Some(&b'1');
-    let fits = if north_american { length == 11 && digits[1] >= b'2' } else { (10..=15).contains(&length) };
+    // The area code 555 is nobody's.
+    let fits = if north_american {
+        length == 11 && digits[1] >= b'2' && &digits[1..4] != b"555"
+    } else {
+        (10..=15).contains(&length)
+    };
     if !fits || !has_country_code(digits) || is_joined(text, plus, start + length) || is_diff_line(text, plus)
     {
         return None;

@@ -14,13 +14,18 @@
 mod blocks;
 mod command;
 mod contact;
+mod forms;
 mod json;
+mod kubernetes;
+mod label;
 mod mark;
+mod name;
 mod named;
 mod placeholders;
 mod rewritten;
 mod rules;
 mod scan;
+mod separator;
 mod shape;
 mod stream;
 #[cfg(test)]
@@ -256,10 +261,11 @@ impl Redactor {
         Self { rules, marks: Marks::Keyed(key), clean: None }
     }
 
-    /// By the standard rules, with a memory of texts that hold no secrets.
-    pub(crate) fn standard(marks_by: Option<&SessionKey>, clean: Clean) -> Self {
+    /// With a memory of texts that hold no secrets by the standard rules; the user's own are not remembered.
+    pub(crate) fn with_memory(rules: Rules, marks_by: Option<&SessionKey>, clean: Clean) -> Self {
         let marks = marks_by.map_or(Marks::Numbered(ByContent::default()), |key| Marks::Keyed(key.clone()));
-        Self { rules: Rules::default(), marks, clean: Some(clean) }
+        let clean = rules.is_standard().then_some(clean);
+        Self { rules, marks, clean }
     }
 
     /// The text with its secrets replaced.

@@ -10,6 +10,9 @@ pub(super) struct Placeholders {
     whole: Vec<String>,
     pairs: Vec<String>,
     lookups: Vec<String>,
+    naming: Vec<String>,
+    fillers: Vec<String>,
+    prose: Vec<String>,
 }
 
 impl Placeholders {
@@ -25,6 +28,24 @@ impl Placeholders {
         let value = value.trim();
         self.is_reference(value)
             || value.split(|c: char| !c.is_ascii_alphabetic()).any(|word| self.is_placeholder_word(word))
+    }
+
+    /// Whether the word names a secret, in one of many languages.
+    pub(super) fn is_naming(&self, word: &str) -> bool {
+        is_in(&self.naming, word)
+    }
+
+    /// Whether the word belongs to sentences.
+    pub(super) fn is_prose(&self, word: &str) -> bool {
+        is_in(&self.prose, word) || self.is_naming(word)
+    }
+
+    /// Whether the word only names or fills: a value of such words is none.
+    pub(super) fn says_nothing(&self, word: &str) -> bool {
+        self.is_naming(word)
+            || is_in(&self.fillers, word)
+            || is_in(&self.whole, word)
+            || is_in(&self.words, word)
     }
 
     fn is_placeholder_word(&self, word: &str) -> bool {
@@ -54,4 +75,8 @@ impl Placeholders {
     pub(super) fn hold_pair(&self, pair: &str) -> bool {
         self.pairs.iter().any(|known| known.eq_ignore_ascii_case(pair))
     }
+}
+
+fn is_in(known: &[String], word: &str) -> bool {
+    known.iter().any(|known| known.eq_ignore_ascii_case(word))
 }

@@ -26,6 +26,34 @@ impl Rewritten {
         marked
     }
 
+    /// The input without what nobody sees: escape sequences of a terminal, soft hyphens, characters without width. Nothing where
+    /// there is none of them.
+    pub(super) fn visible(input: &[u8]) -> Option<Self> {
+        if input.is_ascii() && memchr::memchr(0x1b, input).is_none() {
+            return None;
+        }
+        let mut at = next_hidden(input, 0)?;
+        let mut visible = Self { text: Vec::with_capacity(input.len()), stretches: vec![(0, 0)] };
+        let mut copied = 0;
+        loop {
+            let (start, end) = at;
+            visible.text.extend_from_slice(&input[copied..start]);
+            visible.put(&[], end);
+            copied = end;
+            match next_hidden(input, end) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        visible.text.extend_from_slice(&input[copied..]);
+        Some(visible)
+    }
+
+    /// The place in the input behind the last of these bytes, before anything hidden that follows.
+    pub(super) fn origin_end(&self, end: usize) -> usize {
+        self.origin(end - 1) + 1
+    }
+
     /// This word of the input as it reads without percent-encoding, however often that was done to it.
     pub(super) fn decoded(input: &[u8], word: Range<usize>) -> Self {
         let mut decoded = Self { text: Vec::with_capacity(word.len()), stretches: vec![(0, word.start)] };
@@ -55,6 +83,43 @@ impl Rewritten {
         let after = self.stretches.partition_point(|&(here, _)| here <= at);
         let (here, there) = self.stretches[after - 1];
         at - here + there
+    }
+}
+
+/// Where the next hidden thing begins and ends.
+fn next_hidden(input: &[u8], from: usize) -> Option<(usize, usize)> {
+    let mut at = from;
+    while let Some(found) =
+        input[at..].iter().position(|byte| matches!(byte, 0x1b | 0xc2 | 0xe2 | 0xef)).map(|found| at + found)
+    {
+        let length = hidden_length(&input[found..]);
+        if length > 0 {
+            return Some((found, found + length));
+        }
+        at = found + 1;
+    }
+    None
+}
+
+/// The length of the hidden thing that `rest` begins with.
+fn hidden_length(rest: &[u8]) -> usize {
+    match rest {
+        [0x1b, b'[', parameters @ ..] => {
+            let length = parameters
+                .iter()
+                .take(32)
+                .take_while(|byte| matches!(byte, b'0'..=b'9' | b';' | b':' | b'?'))
+                .count();
+            if parameters.get(length).is_some_and(|byte| (0x40..=0x7e).contains(byte)) {
+                length + 3
+            } else {
+                0
+            }
+        }
+        // Soft hyphen; zero-width space, joiners and word joiner, and marks of direction.
+        [0xc2, 0xad, ..] => 2,
+        [0xe2, 0x80, 0x8b..=0x8f, ..] | [0xe2, 0x81, 0xa0..=0xa4, ..] | [0xef, 0xbb, 0xbf, ..] => 3,
+        _ => 0,
     }
 }
 

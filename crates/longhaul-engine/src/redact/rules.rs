@@ -9,6 +9,7 @@ use regex::bytes::Regex;
 use serde::Deserialize;
 
 use super::command::Command;
+use super::forms::{FORMS, Form};
 use super::placeholders::Placeholders;
 use super::shape::Shape;
 use super::value::Class;
@@ -65,7 +66,18 @@ impl Default for Rules {
     }
 }
 
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rules({} of the user's, {} allowed)", self.user.len(), self.allowed.len())
+    }
+}
+
 impl Rules {
+    /// Whether the user added nothing and allowed nothing.
+    pub(super) fn is_standard(&self) -> bool {
+        self.user.is_empty() && self.allowed.is_empty()
+    }
+
     /// The standard rules and the user's own. If a pattern has a capture group, the first group is the secret, else the
     /// whole match is. What a pattern of the allow-list matches in full is left alone, whichever rule found it.
     pub fn with_user(added: &Redaction) -> Result<Self, RuleError> {
@@ -88,7 +100,11 @@ impl Rules {
         let allowed = added.allow.iter().enumerate().map(|(rule, pattern)| {
             let error = |(at, message)| RuleError { list: "redaction.allow", rule, at, message };
             compile(pattern).map_err(error)?;
-            compile(&format!(r"\A(?:{pattern})\z")).map_err(error)
+            let whole = compile(&format!(r"\A(?:{pattern})\z")).map_err(error)?;
+            if ANYTHING.iter().all(|probe| whole.is_match(probe)) {
+                return Err(error((0, "the pattern lets every secret through".to_owned())));
+            }
+            Ok(whole)
         });
         let user = user.collect::<Result<Vec<_>, _>>()?;
         let allowed = allowed.collect::<Result<Vec<_>, _>>()?;
@@ -115,6 +131,10 @@ impl Rules {
     }
 }
 
+/// Values with nothing in common: a pattern that matches all of them matches anything.
+const ANYTHING: [&[u8]; 4] =
+    [b"hunter2", b"Xk9-wQ_3.vR~7", b"correct horse", b"0123456789abcdef0123456789ABCDEF"];
+
 /// What a named value is called in its mark.
 pub(super) const NAMED_KINDS: [(Class, &str, &str); 5] = [
     (
@@ -136,7 +156,9 @@ pub(super) const NAMED_KINDS: [(Class, &str, &str); 5] = [
     (Class::Header, "authorization", "what follows an Authorization header, and cookies"),
 ];
 
-const OTHER_KINDS: [(&str, &str); 9] = [
+const OTHER_KINDS: [(&str, &str); 11] = [
+    ("service-key", "a random-looking value behind the name of one of some 770 services"),
+    ("recovery-phrase", "twelve to twenty-four words behind the name of a recovery phrase"),
     ("private-key", "PEM, OpenSSH, PGP and PuTTY private key blocks, also with escaped line ends"),
     ("url-credentials", "user:password in a URL, and behind the flag of a command that takes it"),
     ("database-url", "a URL with a password that is not of the web: databases, brokers, file servers"),
@@ -186,7 +208,9 @@ pub(super) struct Standard {
 pub(super) struct Vendor {
     pub(super) kind: String,
     pub(super) group: String,
+    /// The shapes as published, and as they are looked for as well if what they fit looks drawn at random.
     pub(super) shapes: Vec<Shape>,
+    pub(super) loosened: Vec<Shape>,
     pub(super) notation: Vec<String>,
     pub(super) glued: bool,
     pub(super) entropy: f64,
@@ -196,20 +220,37 @@ pub(super) struct Vendor {
 /// What a keyword hit calls for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    Shape { vendor: usize, shape: usize },
-    After { vendor: usize },
-    Named { class: Class, whole: bool, cookie: bool },
+    Shape {
+        vendor: usize,
+        shape: usize,
+    },
+    After {
+        vendor: usize,
+    },
+    Named {
+        class: Class,
+        whole: bool,
+        cookie: bool,
+    },
     Url,
     KeyBlock,
     PuttyBlock,
     Mention,
     KubernetesSecret,
-    Command { command: usize },
+    KubernetesJson,
+    Command {
+        command: usize,
+    },
+    /// The name of a service whose keys have no shape of their own.
+    Service,
+    Form(Form),
 }
 
 #[derive(Deserialize)]
 struct File {
     rules: Vec<VendorRow>,
+    /// Names of services, between blanks.
+    services: String,
     commands: Vec<Command>,
     names: NamesRow,
     placeholders: Placeholders,
@@ -237,6 +278,7 @@ struct NamesRow {
     query: Vec<String>,
     header: Vec<String>,
     whole: Vec<String>,
+    tails: Vec<String>,
     strengthens: Vec<String>,
     harmless: Vec<String>,
     filling: Vec<String>,
@@ -246,6 +288,7 @@ struct NamesRow {
 
 /// The words around a name that say more about it.
 pub(super) struct Names {
+    pub(super) tails: Vec<String>,
     pub(super) strengthens: Vec<String>,
     pub(super) harmless: Vec<String>,
     pub(super) filling: Vec<String>,
@@ -253,13 +296,15 @@ pub(super) struct Names {
     pub(super) schemes: Vec<String>,
 }
 
-const LITERALS: [(&str, Meaning); 6] = [
-    ("://", Meaning::Url),
+const LITERALS: [(&str, Meaning); 8] = [
+    ("//", Meaning::Url),
     ("-----BEGIN", Meaning::KeyBlock),
     ("PuTTY-User-Key-File-", Meaning::PuttyBlock),
     ("<@", Meaning::Mention),
     ("kind: Secret", Meaning::KubernetesSecret),
     ("kind: secret", Meaning::KubernetesSecret),
+    ("kind: \"Secret\"", Meaning::KubernetesSecret),
+    ("kind\"", Meaning::KubernetesJson),
 ];
 
 table! {
@@ -279,7 +324,7 @@ impl Standard {
         for (literal, meaning) in LITERALS {
             literals.entry(literal).or_default().push(meaning);
         }
-        let words = words(&file.names, &vendors, &file.commands);
+        let words = words(&file.names, &vendors, &file.commands, &file.services);
         Ok(Self {
             literals: automaton(literals.keys().copied(), MatchKind::Standard, AnyCase::No)?,
             literal_meanings: literals.into_values().collect(),
@@ -291,6 +336,7 @@ impl Standard {
             word_meanings: words.into_iter().map(|(_, meaning)| meaning).collect(),
             commands: file.commands,
             names: Names {
+                tails: file.names.tails,
                 strengthens: file.names.strengthens,
                 harmless: file.names.harmless,
                 filling: file.names.filling,
@@ -303,7 +349,12 @@ impl Standard {
     }
 }
 
-fn words(names: &NamesRow, vendors: &[Vendor], commands: &[Command]) -> Vec<(String, Meaning)> {
+fn words(
+    names: &NamesRow,
+    vendors: &[Vendor],
+    commands: &[Command],
+    services: &str,
+) -> Vec<(String, Meaning)> {
     let classes = [
         (&names.password, Class::Password),
         (&names.secret, Class::Secret),
@@ -322,7 +373,9 @@ fn words(names: &NamesRow, vendors: &[Vendor], commands: &[Command]) -> Vec<(Str
     });
     let commands =
         commands.iter().enumerate().map(|(command, row)| (row.name.clone(), Meaning::Command { command }));
-    secrets.chain(after).chain(commands).collect()
+    let services = services.split_whitespace().map(|name| (name.to_owned(), Meaning::Service));
+    let forms = FORMS.iter().map(|&(word, form)| (word.to_owned(), Meaning::Form(form)));
+    secrets.chain(after).chain(commands).chain(forms).chain(services).collect()
 }
 
 #[derive(Clone, Copy)]
@@ -349,9 +402,11 @@ impl Vendor {
     fn parse(row: VendorRow) -> Result<Self, String> {
         let parse =
             |notation: &String| Shape::parse(notation).map_err(|error| format!("{}: {error}", row.kind));
-        let shapes = row.shapes.iter().map(parse).collect::<Result<_, _>>()?;
+        let shapes = row.shapes.iter().map(parse).collect::<Result<Vec<Shape>, _>>()?;
+        let loosened = shapes.iter().map(Shape::loosened).collect();
         Ok(Self {
             shapes,
+            loosened,
             kind: row.kind,
             group: row.group,
             notation: row.shapes,

@@ -11,7 +11,7 @@ use super::rewritten::{self, Rewritten};
 use super::rules::{Meaning, NAMED_KINDS, Rules, Standard, Vendor};
 use super::shape::{Alphabet, Runs, starts_clean};
 use super::value::{self, Class};
-use super::{Content, blocks, contact, mark, url};
+use super::{Content, blocks, contact, forms, kubernetes, mark, url};
 
 /// A secret, before overlaps are settled. The lower rank names the kind where two overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,16 +64,19 @@ pub(super) fn secrets<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Ve
 }
 
 fn pass<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Vec<Finding<'r>> {
-    let mut scan = Scan { runs: Runs::over(text), rules, found: Vec::new() };
-    scan.literals();
-    scan.encoded();
-    scan.words(content);
-    scan.phones();
-    scan.user_rules();
-    for finding in &mut scan.found {
+    let mut found = found_in(text, content, rules);
+    if let Some(visible) = Rewritten::visible(text) {
+        let seen = found_in(&visible.text, content, rules);
+        found.extend(seen.into_iter().filter(|finding| finding.start < finding.end).map(|finding| Finding {
+            start: visible.origin(finding.start),
+            end: visible.origin_end(finding.end),
+            ..finding
+        }));
+    }
+    for finding in &mut found {
         (finding.start, finding.end) = between_characters(text, finding.start, finding.end);
     }
-    let found = merged(scan.found);
+    let found = merged(found);
     let marks = mark::existing(text);
     let touches_mark = |finding: &Finding| {
         let after = marks.partition_point(|&(_, end)| end <= finding.start);
@@ -83,6 +86,17 @@ fn pass<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Vec<Finding<'r>>
         rules.allowed.iter().any(|allow| allow.is_match(&text[finding.start..finding.end]))
     };
     found.into_iter().filter(|finding| !touches_mark(finding) && !allowed(finding)).collect()
+}
+
+/// What the rules find, in no order.
+fn found_in<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Vec<Finding<'r>> {
+    let mut scan = Scan { runs: Runs::over(text), rules, found: Vec::new() };
+    scan.literals();
+    scan.encoded();
+    scan.words(content);
+    scan.phones();
+    scan.user_rules();
+    scan.found
 }
 
 /// What a rule cuts off at its greatest length may end inside a character; the character goes with it.
@@ -130,29 +144,28 @@ impl<'r> Scan<'_, 'r> {
     fn literals(&mut self) {
         let rules: &'r Standard = self.rules.standard;
         let text = self.runs.text;
-        let (mut at, mut document_read) = (0, 0);
+        let (mut at, mut document_read, mut object_read) = (0, 0, 0);
         // A hit may begin inside another, unless a finding takes both.
         for hit in rules.literals.find_overlapping_iter(text) {
             let (start, end, pattern) = (hit.start(), hit.end(), hit.pattern().as_usize());
             if start < at {
                 continue;
             }
+            if let Some((vendor, range)) = self.key_at(start, &rules.literal_meanings[pattern]) {
+                self.add(&vendor.kind, Rank::Vendor, range);
+                if vendor.kind == "aws-access-key"
+                    && let Some(range) = aws_secret(&self.runs, range.1)
+                {
+                    self.add("aws-secret-key", Rank::Vendor, range);
+                }
+                at = at.max(range.1);
+                continue;
+            }
             for &meaning in &rules.literal_meanings[pattern] {
                 match meaning {
-                    Meaning::Shape { vendor, shape } => {
-                        let vendor: &'r Vendor = &rules.vendors[vendor];
-                        let Some(range) = self.vendor_key(vendor, shape, start) else { continue };
-                        self.add(&vendor.kind, Rank::Vendor, range);
-                        if vendor.kind == "aws-access-key"
-                            && let Some(range) = aws_secret(&self.runs, range.1)
-                        {
-                            self.add("aws-secret-key", Rank::Vendor, range);
-                        }
-                        at = at.max(range.1);
-                        break;
-                    }
                     Meaning::Url => {
-                        if let Some((kind, range)) = url::credentials(text, start, end, rules) {
+                        let scheme_end = start - usize::from(start > 0 && text[start - 1] == b':');
+                        if let Some((kind, range)) = url::credentials(text, scheme_end, end, rules) {
                             self.add(kind, Rank::Url, range);
                             at = at.max(range.1);
                         }
@@ -179,11 +192,17 @@ impl<'r> Scan<'_, 'r> {
                             continue;
                         }
                         let found = &mut self.found;
-                        document_read = blocks::kubernetes_secret(text, start, rules, |start, end| {
+                        document_read = kubernetes::in_yaml(text, start, rules, |start, end| {
                             found.push(Finding { start, end, rank: Rank::Block, kind: "kubernetes-secret" });
                         });
                     }
-                    Meaning::After { .. } | Meaning::Named { .. } | Meaning::Command { .. } => {}
+                    Meaning::KubernetesJson => {
+                        let found = &mut self.found;
+                        object_read = kubernetes::in_json(text, start, object_read, rules, |start, end| {
+                            found.push(Finding { start, end, rank: Rank::Block, kind: "kubernetes-secret" });
+                        });
+                    }
+                    _ => {}
                 }
             }
         }
@@ -200,12 +219,44 @@ impl<'r> Scan<'_, 'r> {
         }
     }
 
-    fn vendor_key(&self, vendor: &Vendor, shape: usize, at: usize) -> Option<(usize, usize)> {
-        let range = vendor.shapes[shape].around(&self.runs, at)?;
-        let key = &self.runs.text[range.0..range.1];
-        let real = vendor.glued || starts_clean(self.runs.text, range.0);
-        (real && !value::is_filler(key) && (vendor.entropy == 0.0 || value::entropy(key) >= vendor.entropy))
-            .then_some(range)
+    /// The key whose literal stands at `at`: of the first shape that it has as published, else of the first that it has more
+    /// or less.
+    fn key_at(&self, at: usize, meanings: &[Meaning]) -> Option<(&'r Vendor, (usize, usize))> {
+        let rules: &'r Standard = self.rules.standard;
+        let shapes = || {
+            meanings.iter().filter_map(|meaning| match *meaning {
+                Meaning::Shape { vendor, shape } => Some((&rules.vendors[vendor], shape)),
+                _ => None,
+            })
+        };
+        let published =
+            shapes().find_map(|(vendor, shape)| Some((vendor, self.published(vendor, shape, at)?)));
+        published.or_else(|| {
+            shapes().find_map(|(vendor, shape)| Some((vendor, self.loosened(vendor, shape, at)?)))
+        })
+    }
+
+    fn published(&self, vendor: &Vendor, shape: usize, at: usize) -> Option<(usize, usize)> {
+        vendor.shapes[shape].around(&self.runs, at).filter(|&range| self.is_key(vendor, range))
+    }
+
+    fn loosened(&self, vendor: &Vendor, shape: usize, at: usize) -> Option<(usize, usize)> {
+        let text = self.runs.text;
+        let shape = &vendor.loosened[shape];
+        let (start, end) = shape.around(&self.runs, at)?;
+        let random = if shape.is_weak() {
+            value::is_dense(&text[start..end], 8) && !joined(text, start)
+        } else {
+            !value::is_wordy(&text[at + shape.keyword().map_or(0, str::len)..end])
+        };
+        (random && self.is_key(vendor, (start, end))).then_some((start, end))
+    }
+
+    fn is_key(&self, vendor: &Vendor, (start, end): (usize, usize)) -> bool {
+        let key = &self.runs.text[start..end];
+        (vendor.glued || starts_clean(self.runs.text, start))
+            && !value::is_filler(key)
+            && (vendor.entropy == 0.0 || value::entropy(key) >= vendor.entropy)
     }
 
     fn words(&mut self, content: Content) {
@@ -246,7 +297,7 @@ impl<'r> Scan<'_, 'r> {
                     }
                 }
                 Meaning::Command { command } => {
-                    if hit.start() < commands_read[command] {
+                    if hit.start() < commands_read[command] || !starts_clean(self.runs.text, hit.start()) {
                         continue;
                     }
                     let row = &rules.commands[command];
@@ -255,8 +306,19 @@ impl<'r> Scan<'_, 'r> {
                     if let Some(range) = range {
                         match row.gives {
                             Gives::Pair => self.add("url-credentials", Rank::Url, range),
-                            Gives::Password => self.add("password", Rank::Named, range),
+                            _ => self.add("password", Rank::Named, range),
                         }
+                    }
+                }
+                Meaning::Service => {
+                    if let Some(range) = forms::service_key(&self.runs, hit.start(), hit.end()) {
+                        self.add("service-key", Rank::Named, range);
+                        done = range.1;
+                    }
+                }
+                Meaning::Form(form) => {
+                    if let Some((kind, range)) = form.secret(self.runs.text, hit.end(), rules) {
+                        self.add(kind, Rank::Named, range);
                     }
                 }
                 _ => {}
@@ -311,6 +373,11 @@ impl<'r> Scan<'_, 'r> {
 
 fn named_kind(class: Class) -> &'static str {
     NAMED_KINDS.iter().find(|(known, ..)| *known == class).map_or("secret", |&(_, kind, _)| kind)
+}
+
+/// Whether a longer name goes on here: `task-…` has `sk-` in it, and so has `my-sk-…`.
+fn joined(text: &[u8], start: usize) -> bool {
+    start.checked_sub(1).is_some_and(|before| matches!(text[before], b'-' | b'_' | b'.'))
 }
 
 /// The secret that is listed beside an access key id, as consoles and CSV exports do.

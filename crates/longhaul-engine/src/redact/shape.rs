@@ -1,8 +1,12 @@
 //! The shape of a key, as data: literal text and runs of an alphabet.
 //!
-//! `ghp_{base62:36}` reads: the four characters, then a run of exactly 36 letters and digits. `{url64:20-}` is a run of at
-//! least 20, `{digit:8-10}` one of 8 to 10. A run is always taken whole, so a shape is matched in one pass without going
-//! back, a longer run is not a key of this shape, and the same text that finds a key can also make one for the tests.
+//! `ghp_{base62:36}` reads: the four characters, then 36 letters and digits, as the vendor or a scanner published it.
+//! `{url64:20-}` is a run of at least 20, `{digit:8-10}` one of 8 to 10. A run is always taken whole, so a shape is matched
+//! in one pass without going back, and the same text that finds a key can also make one for the tests.
+//!
+//! The literal is the fact. Lengths and alphabets are hearsay: sources disagree and vendors change them, so a run is looked
+//! for from [`LEAST`] of its published length on, without an upper bound and in a wider alphabet. `{hex:=8}` is meant as it
+//! stands. What the width lets in, words and names of things, is told apart by how random it looks (`value`).
 
 use std::cell::Cell;
 
@@ -28,7 +32,7 @@ pub(super) enum Alphabet {
     Bare,
 }
 
-const ALPHABETS: [(&str, Alphabet); 14] = [
+const ALPHABETS: [(&str, Alphabet); 15] = [
     ("digit", Alphabet::Digit),
     ("hex", Alphabet::Hex),
     ("hexany", Alphabet::HexAny),
@@ -43,6 +47,7 @@ const ALPHABETS: [(&str, Alphabet); 14] = [
     ("dotted", Alphabet::Dotted),
     ("tilde", Alphabet::Tilde),
     ("crypt", Alphabet::Crypt),
+    ("bare", Alphabet::Bare),
 ];
 
 const fn members(byte: u8) -> u16 {
@@ -97,6 +102,17 @@ impl Alphabet {
         MEMBERS[byte as usize] & (1 << self as u8) != 0
     }
 
+    /// The alphabet that some source will say it is.
+    fn wider(self) -> Self {
+        match self {
+            Self::Hex | Self::HexAny | Self::Lower | Self::Letter | Self::Lower36 | Self::Upper36 => {
+                Self::Base62
+            }
+            Self::Base62 | Self::Word => Self::Url64,
+            other => other,
+        }
+    }
+
     fn named(name: &str) -> Option<Self> {
         ALPHABETS.iter().find(|(known, _)| *known == name).map(|&(_, alphabet)| alphabet)
     }
@@ -148,12 +164,18 @@ impl<'t> Runs<'t> {
     }
 }
 
-const UUID: &str = "{hexany:8}-{hexany:4}-{hexany:4}-{hexany:4}-{hexany:12}";
+const UUID: &str = "{hexany:=8}-{hexany:=4}-{hexany:=4}-{hexany:=4}-{hexany:=12}";
+
+/// How much of a published length must be there, in hundredths.
+const LEAST: usize = 60;
+
+/// Runs shorter than this have no length to spare: regions, versions, check digits.
+const SHORT: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Text(String),
-    Run { alphabet: Alphabet, min: usize, max: usize },
+    Run { alphabet: Alphabet, min: usize, max: usize, exact: bool },
 }
 
 /// A parsed shape. The anchor is the literal that the keyword gate looks for.
@@ -173,6 +195,11 @@ impl Shape {
             let at = notation.len() - rest.len();
             if let Some(open) = rest.strip_prefix('{') {
                 let (run, after) = open.split_once('}').ok_or(format!("unclosed brace at {at}"))?;
+                if run.bytes().all(|byte| byte.is_ascii_uppercase()) {
+                    parts.push(Part::Text(format!("{{{run}}}")));
+                    rest = after;
+                    continue;
+                }
                 parts.push(parse_run(run).ok_or(format!("unknown run `{run}` at {at}"))?);
                 rest = after;
             } else {
@@ -183,6 +210,41 @@ impl Shape {
         }
         let anchor = parts.iter().position(|part| matches!(part, Part::Text(text) if text.len() >= 2));
         Ok(Self { parts, anchor })
+    }
+
+    /// The shape that is looked for where this one is published.
+    pub(super) fn loosened(&self) -> Self {
+        let anchor = self.anchor.unwrap_or(0);
+        let parts = self.parts.iter().enumerate().map(|(at, part)| match part {
+            Part::Run { alphabet, min, max, exact: false } if *min >= SHORT => {
+                let wider = if self.is_short() { *alphabet } else { alphabet.wider() };
+                let next = self.parts.get(at + 1);
+                let blocked = matches!(next, Some(Part::Text(text)) if text.bytes().next().is_some_and(|byte| wider.holds(byte)));
+                let before_anchor = at < anchor;
+                Part::Run {
+                    alphabet: if blocked || before_anchor { *alphabet } else { wider },
+                    min: (min * LEAST).div_ceil(100),
+                    max: if before_anchor { *max } else { usize::MAX },
+                    exact: false,
+                }
+            }
+            part => part.clone(),
+        });
+        Self { parts: parts.collect(), anchor: self.anchor }
+    }
+
+    /// Whether the literal alone says little: a few characters, or letters that a word may begin with.
+    pub(super) fn is_weak(&self) -> bool {
+        self.keyword().is_none_or(|literal| {
+            literal.len() <= 5
+                || (literal.len() <= 6 && literal.bytes().all(|byte| byte.is_ascii_alphabetic()))
+        })
+    }
+
+    fn is_short(&self) -> bool {
+        self.keyword().is_none_or(|literal| {
+            literal.len() <= 3 || literal.bytes().all(|byte| byte.is_ascii_alphabetic())
+        })
     }
 
     /// The literal to look for, if the shape has one.
@@ -207,7 +269,7 @@ impl Part {
     fn forward(&self, runs: &Runs, at: usize) -> Option<usize> {
         match self {
             Part::Text(text) => runs.text.get(at..)?.starts_with(text.as_bytes()).then(|| at + text.len()),
-            Part::Run { alphabet, min, max } => {
+            Part::Run { alphabet, min, max, .. } => {
                 let end = runs.end(*alphabet, at);
                 // The full stop of a sentence is not the key's.
                 let end = end - usize::from(end > at && runs.text[end - 1] == b'.');
@@ -219,7 +281,7 @@ impl Part {
     fn backward(&self, text: &[u8], at: usize) -> Option<usize> {
         match self {
             Part::Text(literal) => text[..at].ends_with(literal.as_bytes()).then(|| at - literal.len()),
-            Part::Run { alphabet, min, max } => {
+            Part::Run { alphabet, min, max, .. } => {
                 let length = text[..at]
                     .iter()
                     .rev()
@@ -237,12 +299,14 @@ impl Part {
 fn parse_run(run: &str) -> Option<Part> {
     let (name, size) = run.split_once(':')?;
     let alphabet = Alphabet::named(name)?;
+    let exact = size.starts_with('=');
+    let size = size.trim_start_matches('=');
     let (min, max) = match size.split_once('-') {
         None => (size.parse().ok()?, size.parse().ok()?),
         Some((min, "")) => (min.parse().ok()?, usize::MAX),
         Some((min, max)) => (min.parse().ok()?, max.parse().ok()?),
     };
-    Some(Part::Run { alphabet, min, max })
+    Some(Part::Run { alphabet, min, max, exact })
 }
 
 /// Whether a key can begin here: behind no letter or digit, unless that one ends an escape of JSON, of a URL or of a terminal.

@@ -7,7 +7,7 @@ use super::value;
 /// An authority is not longer than this.
 const AUTHORITY: usize = 1024;
 
-/// The credentials of the URL whose `://` ends at `at`, and their kind. On the web the user's name goes too, since either half
+/// The credentials of the URL whose `//` ends at `at`, and their kind. On the web the user's name goes too, since either half
 /// may be the token; the address of a database or a broker goes as a whole.
 pub(super) fn credentials(
     text: &[u8],
@@ -18,7 +18,10 @@ pub(super) fn credentials(
     let rest = &text[at..text.len().min(at + AUTHORITY)];
     let authority = authority(rest);
     let info = &authority[..memchr::memrchr(b'@', authority)?];
-    let web = text[..scheme_end].ends_with(b"http") || text[..scheme_end].ends_with(b"https");
+    let length = text[..scheme_end].iter().rev().take(24).take_while(|byte| is_scheme(**byte)).count();
+    let scheme = text[scheme_end - length..scheme_end].to_ascii_lowercase();
+    let scheme = scheme.rsplit(|&byte| byte == b'+').next().unwrap_or_default();
+    let web = scheme_end + 2 == at || KEEP_THEIR_HOST.iter().any(|known| known.as_bytes() == scheme);
     let Some(colon) = memchr::memchr(b':', info) else {
         return value::is_dense(info, 20).then_some(("url-credentials", (at, at + info.len())));
     };
@@ -29,15 +32,39 @@ pub(super) fn credentials(
     let documented = std::str::from_utf8(info).is_ok_and(|pair| rules.placeholders.hold_pair(pair))
         || info.strip_suffix(password).and_then(|user| user.strip_suffix(b":")) == Some(password);
     let reference = value::is_filler(password) && password.len() > 1 || rules.placeholders.is_blank(password);
-    if password.is_empty() || reference || (documented && local) {
+    let word = |part: &[u8]| !part.is_empty() && rules.placeholders.hold(part);
+    let described = documented || (word(&info[..colon]) && word(password));
+    if password.is_empty() || reference || (documented && local) || (described && web) {
+        return None;
+    }
+    if scheme_end + 2 == at && !is_bare_address(text, scheme_end, info, host) {
         return None;
     }
     if web {
         return Some(("url-credentials", (at, at + info.len())));
     }
-    let scheme = text[..scheme_end].iter().rev().take(24).take_while(|byte| is_scheme(**byte)).count();
-    let length = rest.iter().position(|&byte| ends_url(byte)).unwrap_or(rest.len());
-    Some(("database-url", (scheme_end - scheme, at + length)))
+    let end = rest.iter().position(|&byte| ends_url(byte)).unwrap_or(rest.len());
+    Some(("database-url", (scheme_end - length, at + end)))
+}
+
+/// Addresses of pages, repositories, files and proxies say more than their password: host and path stay.
+const KEEP_THEIR_HOST: [&str; 20] = [
+    "http", "https", "ws", "wss", "git", "ssh", "ftp", "ftps", "sftp", "svn", "socks4", "socks5", "socks5h",
+    "rtsp", "rtmp", "smb", "ldap", "ldaps", "s3", "dav",
+];
+
+/// `//user:password@host` without a scheme: only what cannot well be anything else.
+fn is_bare_address(text: &[u8], slashes: usize, info: &[u8], host: &[u8]) -> bool {
+    let behind = slashes.checked_sub(1).map(|at| text[at]);
+    let begins =
+        behind.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'/' | b':' | b'.'));
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-~!$&*+=%:".contains(byte);
+    let name =
+        host.iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-')).count();
+    begins
+        && info.iter().all(plain)
+        && name >= 3
+        && (host[..name].contains(&b'.') || host.starts_with(b"localhost"))
 }
 
 fn is_scheme(byte: u8) -> bool {
@@ -57,6 +84,7 @@ fn authority(rest: &[u8]) -> &[u8] {
 
 /// The values of `a=b; c=d` behind a cookie header, each long enough or random enough to be a session.
 pub(super) fn cookies(runs: &Runs, header_end: usize, mut found: impl FnMut(usize, usize)) {
+    const SESSIONS: [&[u8]; 6] = [b"sess", b"sid", b"auth", b"token", b"jwt", b"remember"];
     const ATTRIBUTES: [&[u8]; 6] = [b"path", b"domain", b"expires", b"max-age", b"samesite", b"version"];
     let text = runs.text;
     let mut at = header_end;
@@ -73,7 +101,13 @@ pub(super) fn cookies(runs: &Runs, header_end: usize, mut found: impl FnMut(usiz
         let start = name_end + 1;
         let end = runs.end(Alphabet::Bare, start);
         let attribute = ATTRIBUTES.iter().any(|known| known.eq_ignore_ascii_case(&text[at..name_end]));
-        if !attribute && value::is_dense(&text[start..end], 12) {
+        let session = SESSIONS.iter().any(|known| {
+            let name = text[at..name_end].to_ascii_lowercase();
+            memchr::memmem::find(&name, known).is_some()
+        });
+        let value = &text[start..end];
+        let telling = session && value.len() >= 8 && !value::is_wordy(value) && !value::is_filler(value);
+        if !attribute && (telling || value::is_dense(value, 12)) {
             found(start, end);
         }
         at = end;
@@ -98,8 +132,7 @@ pub(super) fn connection_string(text: &[u8], start: usize, end: usize) -> Option
         "provider",
         "azconfig.io",
     ];
-    let ends =
-        |byte: &u8| matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b'\n' | b'\r' | b'\\' | b'{' | b'}');
+    let ends = |byte: &u8| matches!(byte, b'"' | b'\'' | b'`' | b'<' | b'>' | b'\n' | b'\r' | b'\\');
     if text.get(end) != Some(&b';') && !text[start.saturating_sub(64)..start].contains(&b';') {
         return None;
     }

@@ -1,5 +1,6 @@
 //! Is this value a secret, or does it only stand where one would: a placeholder, a look-up, a type, a word?
 
+use super::label;
 use super::placeholders::Placeholders;
 
 /// How much a name promises about the value behind it.
@@ -96,7 +97,10 @@ impl Look {
             judged >= 20 && self.letters() + self.digits >= judged - judged / 8 && self.consonants >= 5;
         let hash = self.hex && judged >= 24;
         let grouped = judged >= 24 && self.digits >= 8 && self.letters() >= 8;
-        mixed || scattered || number || scrambled || hash || grouped
+        // Words written together change case less often.
+        let shuffled =
+            judged >= 16 && self.letters() * 8 >= judged * 7 && self.case_changes * 100 >= judged * 42;
+        mixed || scattered || number || scrambled || hash || grouped || shuffled
     }
 }
 
@@ -121,12 +125,18 @@ pub(super) enum Written {
 /// Whether a value behind a name of this class is a secret. The cheap tests come first: most values fail one of them.
 pub(super) fn is_secret(value: &[u8], class: Class, written: Written, placeholders: &Placeholders) -> bool {
     fits(value, class, written)
-        && !value[..value.len().min(JUDGED)].iter().any(u8::is_ascii_whitespace)
+        && (!value[..value.len().min(JUDGED)].iter().any(u8::is_ascii_whitespace)
+            || (written == Written::Quoted
+                && matches!(class, Class::Password | Class::Secret)
+                && label::is_passphrase(value, placeholders)))
         && !is_path(value)
         && (written == Written::Quoted || !is_expression(value))
+        && !(written == Written::Line && is_code_name(value))
         && !is_masked(value)
         && !is_example_id(value)
+        && !is_file_name(value)
         && !placeholders.hold(value)
+        && !label::is_label(value, placeholders)
 }
 
 /// Whether the value is made of what a secret of this class is made of.
@@ -145,11 +155,19 @@ pub(super) fn fits(value: &[u8], class: Class, written: Written) -> bool {
             value.len() >= 6 && value.iter().take(JUDGED).any(u8::is_ascii_digit) && look().letters() > 0
         }
         (Class::Password, Written::Loose) => !is_word(value),
-        (Class::Password | Class::Header, _) => true,
+        (Class::Header, _) => !is_word(value) || value.len() >= 16,
+        (Class::Password, _) => true,
         (Class::Secret | Class::Token | Class::Query, Written::Spoken) => look().is_dense(14),
         (Class::Secret, _) => {
             let look = look();
-            look.digits >= 1 && look.letters() >= 1 || look.is_dense(16)
+            let telling = look.digits >= 1 && look.letters() >= 1 || look.is_dense(16);
+            telling
+                || match written {
+                    Written::Tight => true,
+                    // One word may be a setting; two are a secret that somebody made up.
+                    Written::Quoted => value.len() >= 12 || is_made_of_words(value),
+                    _ => is_made_of_words(value),
+                }
         }
         (Class::Token | Class::Query, _) => look().is_dense(12),
     }
@@ -158,6 +176,51 @@ pub(super) fn fits(value: &[u8], class: Class, written: Written) -> bool {
 /// Whether it looks drawn at random and is at least this long: for values that no name vouches for.
 pub(super) fn is_dense(value: &[u8], min: usize) -> bool {
     !is_filler(value) && Look::at(value).is_dense(min)
+}
+
+/// Words, written as names of things are: `config_user_agent`, `some-long-title-2`, `readTimeout`.
+pub(super) fn is_wordy(value: &[u8]) -> bool {
+    let judged = &value[..value.len().min(JUDGED)];
+    let mut parts = judged.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    parts.all(|part| match Look::at(part) {
+        look if look.letters() == part.len() => {
+            part.len() <= 14 && look.case_changes * 100 < part.len().max(5) * 42
+        }
+        look => look.digits == part.len() && part.len() <= 4,
+    })
+}
+
+/// Several words with something between them.
+fn is_made_of_words(value: &[u8]) -> bool {
+    value.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| part.len() >= 3).count() >= 2
+}
+
+/// `DEFAULT_PASSWORD`, `readPassword`: what code calls things, where a bare word would be a value.
+fn is_code_name(value: &[u8]) -> bool {
+    let look = Look::at(value);
+    let letters = value.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    let constant = value.contains(&b'_') && look.lowers == 0;
+    letters && (constant || (value[0].is_ascii_lowercase() && look.case_changes >= 1 && look.length < 32))
+}
+
+/// Nothing but a UUID.
+pub(super) fn is_uuid(value: &[u8]) -> bool {
+    value.len() == 36
+        && value.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+/// A name of a file, as it stands in listings and bundles: `token-3f2a….js`.
+pub(super) fn is_file_name(value: &[u8]) -> bool {
+    const ENDINGS: &str = "js mjs cjs ts tsx jsx css scss map json jsonl yaml yml toml xml html htm md txt log csv png jpg jpeg gif svg \
+                           webp ico woff woff2 ttf py pyc rs go java class jar rb php c h cpp hpp cs sh ps1 bat sql db lock zip gz \
+                           tgz tar whl pdf pem crt cer pub env ini cfg conf tmp bak so dll exe snap";
+    let judged = &value[..value.len().min(JUDGED)];
+    let Some(dot) = memchr::memrchr(b'.', judged) else { return false };
+    let ending = &judged[dot + 1..];
+    dot > 0 && ENDINGS.split_whitespace().any(|known| known.as_bytes().eq_ignore_ascii_case(ending))
 }
 
 /// Shannon's entropy of the first bytes, in bits a character.
@@ -224,6 +287,7 @@ fn is_path(value: &[u8]) -> bool {
 /// Names joined by dots, and what only code has: `XSalsa20.key_length`, `var.db_password`, `a::b`.
 fn is_expression(value: &[u8]) -> bool {
     let head = &value[..value.len().min(JUDGED)];
+    let head = head.strip_prefix(b"*").or_else(|| head.strip_prefix(b"&")).unwrap_or(head);
     let dotted = head.contains(&b'.')
         && head.split(|&byte| byte == b'.').all(|part| part.len() < 20 && is_identifier(part));
     dotted || memchr::memmem::find(head, b"::").is_some() || memchr::memmem::find(head, b"->").is_some()

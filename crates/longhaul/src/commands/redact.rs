@@ -41,10 +41,7 @@ struct Listed<'a> {
 
 pub(crate) fn run(args: &RedactArgs, environment: &Environment) -> Result<(), Failure> {
     let settings = Settings::load(args.config.config.as_deref(), environment, Vec::new())?;
-    let rules = Rules::with_user(&settings.engine.redaction).map_err(|error| {
-        let problem = format!("entry {}, byte {}: {}", error.rule, error.at, error.message);
-        settings.refused(&Invalid { key: error.list.to_owned(), problem })
-    })?;
+    let rules = rules(&settings)?;
     let Some(path) = args.text.as_deref() else { return list(args, &rules.summary()) };
     let inputs = [Some(path), args.config.config.as_deref()];
     output::refuse_inputs(args.answer.to(), inputs.into_iter().flatten())?;
@@ -70,6 +67,14 @@ pub(crate) fn run(args: &RedactArgs, environment: &Environment) -> Result<(), Fa
     } else {
         stream(args, path, redactor, content)
     }
+}
+
+/// The standard rules and those of the configuration.
+pub(crate) fn rules(settings: &Settings) -> Result<Rules, Failure> {
+    Rules::with_user(&settings.engine.redaction).map_err(|error| {
+        let problem = format!("entry {}, byte {}: {}", error.rule, error.at, error.message);
+        settings.refused(&Invalid { key: error.list.to_owned(), problem })
+    })
 }
 
 fn list(args: &RedactArgs, rules: &[RuleSummary]) -> Result<(), Failure> {

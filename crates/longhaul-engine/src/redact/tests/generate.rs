@@ -54,7 +54,7 @@ pub(super) fn key(notation: &str, seed: u64) -> String {
     for part in Shape::parse(notation).unwrap().parts {
         match part {
             Part::Text(text) => key.push_str(&text),
-            Part::Run { alphabet, min, max } => {
+            Part::Run { alphabet, min, max, .. } => {
                 let length = min + random.below(max.saturating_sub(min).min(12) + 1);
                 let letters: Vec<u8> = (b'!'..=b'~').filter(|&byte| alphabet.holds(byte)).collect();
                 // A key does not end in padding or punctuation that the text around it would claim.

@@ -3,6 +3,7 @@
 mod cases;
 mod generate;
 mod properties;
+mod snippets;
 
 use super::{Content, Redaction, Redactor, Rules};
 

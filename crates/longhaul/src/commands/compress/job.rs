@@ -10,7 +10,7 @@ use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
 use longhaul_engine::plan::{self, Keep, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
-use longhaul_engine::redact::SessionKey;
+use longhaul_engine::redact::{Rules, SessionKey};
 use serde::Serialize;
 
 use super::diff::Difference;
@@ -52,6 +52,8 @@ struct Prepared {
     /// `compression.enabled`.
     enabled: bool,
     notes: Vec<String>,
+    /// What counts as a secret: the user's own rules hold for all that is written.
+    rules: Rules,
 }
 
 /// The report, with what only the caller knows.
@@ -115,7 +117,7 @@ impl<'a> Call<'a> {
         if !memory.policies.contains_key(&model.name) {
             memory.policies.insert(model.name.clone(), self.prepare(&model)?);
         }
-        let Prepared { policy, enabled, notes: more } = &memory.policies[&model.name];
+        let Prepared { policy, enabled, notes: more, rules } = &memory.policies[&model.name];
         let rests = !enabled && !self.args.force;
         let key = || SessionKey::new(*blake3::hash(body.text.as_bytes()).as_bytes());
         let wish = Wish {
@@ -123,6 +125,7 @@ impl<'a> Call<'a> {
             // Any body is small enough for the largest size there is, and stays as it is.
             to_tokens: if rests { Some(Tokens(u64::MAX)) } else { self.args.to_tokens.map(Tokens) },
             focus: self.args.focus.clone(),
+            rules: rules.clone(),
             keep_from: self.args.keep_from,
             keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(key())),
             ..Wish::default()
@@ -142,7 +145,7 @@ impl<'a> Call<'a> {
         let after = text.as_deref().filter(|_| self.args.diff);
         let difference = after.map(|after| Difference::of(&transcript, after, &report));
         let originals = match self.originals.filter(|_| !self.args.is_preview()) {
-            Some((_, secrets)) => originals::rows(removed, secrets)?,
+            Some((_, secrets)) => originals::rows(removed, secrets, rules.clone())?,
             None => String::new(),
         };
         report.notes.extend(body::note_lines(&transcript, &notes));
@@ -173,6 +176,7 @@ impl<'a> Call<'a> {
                 }
             });
         }
-        Ok(Prepared { policy, enabled: settings.shell.compression.enabled, notes })
+        let rules = super::super::redact::rules(&settings)?;
+        Ok(Prepared { policy, enabled: settings.shell.compression.enabled, notes, rules })
     }
 }
