@@ -123,6 +123,14 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         self.changed.insert(at, Changed { to, why, before, after });
     }
 
+    /// A result for a call that has none. What it costs counts from now on, with what stands around it.
+    pub(super) fn answer(&mut self, call: BlockAt, text: &str) {
+        const AROUND: Tokens = Tokens(24);
+        if self.stubs.insert(call, text.to_owned()).is_none() {
+            self.total += self.survey.meter.counter.count(text) + AROUND;
+        }
+    }
+
     /// Leaves a block as it was.
     pub(super) fn restore(&mut self, at: BlockAt) {
         if let Some(Changed { before, after, .. }) = self.changed.remove(&at) {

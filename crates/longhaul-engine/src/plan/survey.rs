@@ -124,10 +124,8 @@ impl<'t, 'b> Survey<'t, 'b> {
 
     /// What the provider takes, for the seat of a checkpoint.
     pub(super) fn takes(&self) -> Takes {
-        match self.policy.model.facts.user_after_tool {
-            true => Takes::UserAfterTool,
-            false => Takes::ReplyAfterTool,
-        }
+        let takes_it = self.policy.model.facts.user_after_tool;
+        if takes_it { Takes::UserAfterTool } else { Takes::ReplyAfterTool }
     }
 
     /// Whether the transcript ends in a tool loop with reasoning that is bound to it: nobody has spoken since it began, and the
