@@ -131,6 +131,20 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         }
     }
 
+    /// The same with calls and results as the client left them; nothing where they are.
+    pub(super) fn unrepaired(&self) -> Option<Self> {
+        let removed = matches!(self.in_place, InPlace::Nothing) && !self.gone.is_empty();
+        if self.stubs.is_empty() && !removed {
+            return None;
+        }
+        let mut draft = self.clone();
+        draft.stubs.clear();
+        if removed {
+            self.gone.iter().for_each(|unit| draft.put_back(*unit));
+        }
+        Some(draft)
+    }
+
     /// Leaves a block as it was.
     pub(super) fn restore(&mut self, at: BlockAt) {
         if let Some(Changed { before, after, .. }) = self.changed.remove(&at) {
