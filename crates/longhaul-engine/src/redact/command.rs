@@ -80,10 +80,12 @@ impl Command {
             .map(|end| {
                 end + text[end..].iter().take(COMMAND).take_while(|byte| matches!(byte, b' ' | b'=')).count()
             });
-        let (at, written) = match spaced {
+        let (at, bare) = match spaced {
             Some(at) => (at, Written::Tight),
             None => (behind(&self.joined)?, Written::Loose),
         };
+        let quoted = matches!(text.get(at), Some(b'"' | b'\''));
+        let written = if quoted { Written::Argument } else { bare };
         let (start, end) = self.argument(text, at)?;
         let (start, end) = match self.gives {
             Gives::Passed => (start + text[start..end].strip_prefix(b"pass:").map(|_| 5)?, end),

@@ -101,8 +101,10 @@ fn words(text: &[u8], at: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 fn netrc(text: &[u8], at: usize, rules: &Standard) -> Option<(usize, usize)> {
-    let mut words = words(text, at).skip(1).take(8);
     let word = |&(start, end): &(usize, usize)| &text[start..end];
+    let mut words = words(text, at).take(9);
+    // `machine readable login and password rules` is a sentence: machines have addresses.
+    words.next().filter(|host| word(host).contains(&b'.') || word(host).starts_with(b"localhost"))?;
     let first = words.next()?;
     if !matches!(word(&first), b"login" | b"account" | b"password") {
         return None;
@@ -140,7 +142,7 @@ fn phrase(text: &[u8], at: usize) -> Option<(usize, usize)> {
     let part = |&(start, end): &(usize, usize)| {
         let word = &text[start..end];
         word.len() <= 12
-            && word.iter().all(|byte| byte.is_ascii_lowercase() || b"0123456789.,):\"'`".contains(byte))
+            && word.iter().all(|byte| byte.is_ascii_lowercase() || b"0123456789.,):=\"'`".contains(byte))
     };
     let mut found: Option<(usize, usize)> = None;
     let mut count = 0;
@@ -206,7 +208,8 @@ fn output(text: &[u8], at: usize, rules: &Standard) -> Option<(usize, usize)> {
         let alone = text[end..start + length].iter().all(|byte| !byte.is_ascii_alphanumeric()) || tag > 0;
         let stand_in = rules.placeholders.hold(word)
             || value::is_filler(word)
-            || label::is_label(word, &rules.placeholders);
+            || label::is_label(word, &rules.placeholders)
+            || label::names_a_secret(word, &rules.placeholders);
         return (alone && word.len() >= 6 && word[0] != b'$' && word[0] != b'{' && !stand_in)
             .then_some((from, end));
     }

@@ -62,7 +62,28 @@ fn secret_in_line(content: &[u8], rules: &Standard) -> Option<usize> {
 
 /// Whether a value of `data` is there: short ones are names and switches, blocks say so in a sign or two.
 fn is_data(value: &[u8], rules: &Standard) -> bool {
-    value.len() >= 6 && !rules.placeholders.hold(value) && !value::is_filler(value)
+    value.len() >= 6 && !rules.placeholders.hold(value) && !value::is_filler(value) && !is_short(value)
+}
+
+/// Whether base64 says less than four characters: `YmFyCg==` is `bar` and a line end.
+fn is_short(value: &[u8]) -> bool {
+    const LONGEST: usize = 8;
+    let digit = |byte: u8| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let digits = value.iter().take_while(|byte| **byte != b'=').map(|&byte| digit(byte).map(u64::from));
+    let Some(digits) = digits.collect::<Option<Vec<u64>>>().filter(|_| value.len() <= LONGEST) else {
+        return false;
+    };
+    let bits = digits.iter().fold(0, |bits, digit| bits << 6 | digit);
+    let bytes = digits.len() * 6 / 8;
+    let bits = bits >> (digits.len() * 6 - bytes * 8);
+    bits.to_be_bytes()[8 - bytes..].trim_ascii().len() < 4
 }
 
 /// The values of `data` and `stringData` in the JSON object around `at`, where `kind"` stands. Nothing before `read` is looked

@@ -18,9 +18,13 @@ pub(super) fn is_label(value: &[u8], placeholders: &Placeholders) -> bool {
         return true;
     }
     let mut words = words_in(value).peekable();
-    let names = || words_in(value).any(|word| placeholders.is_naming(word));
-    words.peek().is_some()
-        && (words.all(|word| placeholders.says_nothing(word)) || (is_spelled(value) && names()))
+    words.peek().is_some() && words.all(|word| placeholders.says_nothing(word))
+}
+
+/// Whether a value of one piece is spelled with a word that names secrets: `db-password`, `TestSourceToken`.
+pub(super) fn names_a_secret(value: &[u8], placeholders: &Placeholders) -> bool {
+    let Ok(value) = std::str::from_utf8(value) else { return false };
+    is_spelled(value) && !value.contains(' ') && words_in(value).any(|word| placeholders.is_naming(word))
 }
 
 /// Letters, and what joins words: nothing that only a secret has.
@@ -53,10 +57,14 @@ pub(super) fn is_passphrase(value: &[u8], placeholders: &Placeholders) -> bool {
     let count = value.split_whitespace().count();
     let title = value.starts_with(|c: char| c.is_ascii_uppercase())
         && !value.bytes().any(|byte| byte.is_ascii_digit());
+    let named = words_in(value).any(|word| placeholders.is_naming(word));
     let sentence =
         words_in(value).any(|word| placeholders.is_prose(word)) || value.ends_with(['.', '?', ':', '…']);
     let markup = value.contains(['<', '{', '=', '(', '$']);
-    (2..=8).contains(&count) && value.len() <= 80 && !title && !sentence && !markup && value.trim() == value
+    // Few words that begin with a capital, or have the name of a secret among them, are what a form shows.
+    let least = if title || named { 4 } else { 2 };
+    let shown = sentence || markup || (title && named) || value.trim() != value;
+    (least..=12).contains(&count) && value.len() <= 96 && !shown
 }
 
 /// Whether the field whose value is at `start..end` stands among labels: a capitalised word beside other text for people.

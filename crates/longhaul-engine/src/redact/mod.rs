@@ -7,7 +7,7 @@
 //! What must hold: the time is linear in any input; redacting twice changes nothing; the same secret gets the same mark;
 //! a mark does not reveal its secret; JSON stays JSON, and fields that may not be edited keep their bytes. What is looked
 //! for is data (`rules.toml`); a secret is told by its own shape (`shape`), by the name before it (`named`), or by the
-//! text around it (`url`, `command`, `blocks`, `contact`), and `value` tells it from what only stands in its place.
+//! text around it (`url`, `command`, `setting`, `blocks`, `contact`), and `value` tells it from what only stands in its place.
 //!
 //! It may use `config`, `known` and what is below them.
 
@@ -26,6 +26,7 @@ mod rewritten;
 mod rules;
 mod scan;
 mod separator;
+mod setting;
 mod shape;
 mod stream;
 #[cfg(test)]

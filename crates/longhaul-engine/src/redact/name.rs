@@ -166,6 +166,38 @@ impl Name<'_> {
         self.text.iter().all(|byte| !byte.is_ascii_lowercase())
     }
 
+    /// `with password`, `set password`: statements that take it as their next word.
+    pub(super) fn follows_with(&self) -> bool {
+        matches(&["with", "set", "encrypted", "login", "by"], self.word_before())
+    }
+
+    /// `smtp_password`, `auth-pass`: what no sentence says.
+    pub(super) fn is_compound(&self) -> bool {
+        self.text.iter().any(|byte| matches!(byte, b'_' | b'-' | b'.')) && !self.text.starts_with(b"-")
+    }
+
+    /// `secrets`, `dbCredentials`: the place or the list of many.
+    pub(super) fn is_plural(&self) -> bool {
+        self.text.last().is_some_and(|byte| byte.eq_ignore_ascii_case(&b's'))
+            && !ends_with_any(self.text, &["pass", "access"])
+    }
+
+    /// Whether the line of the value at `at` is indented more than the name's own.
+    pub(super) fn is_left_of(&self, text: &[u8], at: usize) -> bool {
+        let column =
+            |at: usize| text[..at].iter().rev().take(NAME).take_while(|byte| **byte != b'\n').count();
+        column(at) > column(self.before.len())
+    }
+
+    /// Pairs stand before it that no code writes so: `user=bob,password=…`, `host=db user=app password=…`.
+    pub(super) fn is_among_pairs(&self) -> bool {
+        let tail = &self.before[self.before.len().saturating_sub(NAME)..];
+        let Some((b' ' | b',' | b';', rest)) = tail.split_last() else { return false };
+        let word = rest.rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
+        let pair = memchr::memchr(b'=', word).is_some_and(|at| at > 0 && at + 1 < word.len());
+        pair && !word.ends_with(b",") && !word.iter().any(|byte| b"()[]{}<>\"'`\\".contains(byte))
+    }
+
     /// Nothing but indentation, a list dash, a comment mark or `export` stands before the name.
     pub(super) fn starts_line(&self) -> bool {
         let tail = &self.before[self.before.len().saturating_sub(NAME)..];

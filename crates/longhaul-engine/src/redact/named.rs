@@ -6,7 +6,7 @@
 
 use super::name::{NAME, Name, ends_with_any, matches, name_end, name_start, starts_word};
 use super::rules::{Meaning, Names, Standard};
-use super::separator::{Separator, separator, skip_blanks, value_range};
+use super::separator::{Separator, ends_line, separator, skip_blanks, value_range};
 use super::shape::{Alphabet, Runs};
 use super::value::{self, Class, Written};
 use super::{label, url};
@@ -60,8 +60,10 @@ pub(super) fn value_at(runs: &Runs, hit: Hit, rules: &Standard) -> Option<Named>
     if (!quoted && is_no_value(text, value, end, separator)) || !names_across(separator, word, value) {
         return None;
     }
+    // Behind a blank, words in a sentence are the most: more is only looked at where the value may have its line to itself.
     let loosest = match separator {
-        Separator::Space | Separator::Dash | Separator::Below => Written::Spoken,
+        Separator::Dash => Written::Spoken,
+        Separator::Space if !quoted && !ends_line(text, end) && !is_flag(text, hit.start) => Written::Spoken,
         _ => Written::Tight,
     };
     if !value::fits(value, hit.class.max(Class::Secret), loosest) {
@@ -71,8 +73,8 @@ pub(super) fn value_at(runs: &Runs, hit: Hit, rules: &Standard) -> Option<Named>
     let name = Name { text: &text[name_start..name_end], before: &text[..name_start] };
     let class = name.class(hit, word, &rules.names)?;
     let place = name.place(text, separator, end, &rules.names);
-    let written = written(text, &name, separator, end, quoted, place);
     let found = Named { start, end, class, place };
+    let written = written(text, &name, separator, quoted, &found);
     if is_something_else(text, &name, word, separator, quoted, &found) {
         return None;
     }
@@ -102,15 +104,28 @@ fn is_something_else(
     let prose = found.class == Class::Header
         && found.start == at_name_end(text, name)
         && !value.iter().take(NAME).any(u8::is_ascii_digit);
+    // A list of names has names in it, and nothing that was drawn at random.
     let list = separator == Separator::Comma
-        && !(name.is_argument() && is_last(text, found.end) && !value::is_wordy(value));
+        && !(name.is_argument() && is_last(text, found.end) && !value::is_wordy(value))
+        && !value::is_dense(value, 20);
+    let place_of_many = name.is_plural() && value::is_resource_name(value);
     let choice = separator == Separator::Colon && name.is_quoted() && name.is_chosen();
     let id = matches(&["session", "sessionid", "sid"], word) && value::is_uuid(value);
     let repeated = name.text.eq_ignore_ascii_case(value.strip_suffix(b"=").unwrap_or(value));
     let label = quoted
         && found.place == Place::Field
         && label::among_labels(text, found.start.saturating_sub(name.text.len() + 4), found.start, found.end);
-    broken_json || misplaced || verdict || not_a_tag || prose || list || choice || id || repeated || label
+    broken_json
+        || misplaced
+        || verdict
+        || not_a_tag
+        || prose
+        || list
+        || choice
+        || id
+        || repeated
+        || label
+        || place_of_many
 }
 
 /// Where a value would begin that only blanks part from the name.
@@ -191,29 +206,36 @@ fn without_scheme(runs: &Runs, start: usize, end: usize, names: &Names, class: C
     (start, runs.end(Alphabet::Bare, start))
 }
 
-fn written(
-    text: &[u8],
-    name: &Name,
-    separator: Separator,
-    end: usize,
-    quoted: bool,
-    place: Place,
-) -> Written {
-    let alone = name.starts_line() && ends_line(text, end);
+fn written(text: &[u8], name: &Name, separator: Separator, quoted: bool, found: &Named) -> Written {
+    let alone = name.starts_line() && ends_line(text, found.end);
+    let value = &text[found.start..found.end];
+    let telling = value.iter().any(u8::is_ascii_digit) || value::is_made_of_words(value);
     match separator {
-        Separator::Space if place == Place::Flag => Written::Tight,
+        Separator::Space if found.place == Place::Flag => Written::Tight,
+        // `WITH PASSWORD 'x'`, `with password "x"`.
+        Separator::Space if quoted && (name.is_shouted() || name.follows_with()) => Written::Quoted,
+        // `smtp_password x` on a line of settings.
+        Separator::Space if alone && !quoted && telling && name.is_compound() => Written::Line,
+        // As YAML continues a value; what a prompt is followed by may be anything.
+        Separator::Below if name.starts_line() && name.is_left_of(text, found.start) => Written::Line,
         Separator::Space | Separator::Dash | Separator::Below => Written::Spoken,
         _ if quoted => Written::Quoted,
-        Separator::Equals | Separator::Encoded if place == Place::Query || name.is_shouted() => {
+        // The line below a name in a list of variables.
+        Separator::Pair if ends_line(text, found.end) => Written::Line,
+        Separator::Equals | Separator::Encoded
+            if found.place == Place::Query || name.is_shouted() || name.is_among_pairs() =>
+        {
             Written::Tight
         }
-        Separator::Equals if text.get(end) == Some(&b';') => Written::Tight,
+        Separator::Equals if text.get(found.end) == Some(&b';') => Written::Tight,
         Separator::Colon | Separator::Equals if alone => Written::Line,
-        Separator::Assign if alone && name.is_shouted() => Written::Line,
+        Separator::Assign if alone && (name.is_shouted() || !value::is_identifier(value)) => Written::Line,
         _ => Written::Loose,
     }
 }
 
-fn ends_line(text: &[u8], at: usize) -> bool {
-    matches!(text.get(skip_blanks(text, at)), None | Some(b'\n' | b'\r' | b'#'))
+/// Whether the word that begins here is part of an option: `--db-password`.
+fn is_flag(text: &[u8], start: usize) -> bool {
+    let name = name_start(text, start);
+    text[name..].starts_with(b"-")
 }

@@ -37,7 +37,7 @@ impl Placeholders {
 
     /// Whether the word belongs to sentences.
     pub(super) fn is_prose(&self, word: &str) -> bool {
-        is_in(&self.prose, word) || self.is_naming(word)
+        is_in(&self.prose, word)
     }
 
     /// Whether the word only names or fills: a value of such words is none.

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::command::Command;
 use super::forms::{FORMS, Form};
 use super::placeholders::Placeholders;
+use super::setting::{Piped, Setting};
 use super::shape::Shape;
 use super::value::Class;
 use crate::config::Redaction;
@@ -201,6 +202,8 @@ pub(super) struct Standard {
     pub(super) words: AhoCorasick,
     pub(super) word_meanings: Vec<Meaning>,
     pub(super) commands: Vec<Command>,
+    pub(super) settings: Vec<Setting>,
+    pub(super) piped: Vec<Piped>,
     pub(super) names: Names,
     pub(super) placeholders: Placeholders,
 }
@@ -243,6 +246,12 @@ pub(super) enum Meaning {
     },
     /// The name of a service whose keys have no shape of their own.
     Service,
+    Setting {
+        setting: usize,
+    },
+    Piped {
+        piped: usize,
+    },
     Form(Form),
 }
 
@@ -252,6 +261,8 @@ struct File {
     /// Names of services, between blanks.
     services: String,
     commands: Vec<Command>,
+    settings: Vec<Setting>,
+    piped: Vec<Piped>,
     names: NamesRow,
     placeholders: Placeholders,
 }
@@ -296,7 +307,7 @@ pub(super) struct Names {
     pub(super) schemes: Vec<String>,
 }
 
-const LITERALS: [(&str, Meaning); 8] = [
+const LITERALS: [(&str, Meaning); 9] = [
     ("//", Meaning::Url),
     ("-----BEGIN", Meaning::KeyBlock),
     ("PuTTY-User-Key-File-", Meaning::PuttyBlock),
@@ -305,6 +316,7 @@ const LITERALS: [(&str, Meaning); 8] = [
     ("kind: secret", Meaning::KubernetesSecret),
     ("kind: \"Secret\"", Meaning::KubernetesSecret),
     ("kind\"", Meaning::KubernetesJson),
+    ("kind\\\"", Meaning::KubernetesJson),
 ];
 
 table! {
@@ -312,8 +324,9 @@ table! {
 }
 
 impl Standard {
-    fn made(file: File) -> Result<Self, String> {
-        let vendors = file.rules.into_iter().map(Vendor::parse).collect::<Result<Vec<_>, _>>()?;
+    fn made(mut file: File) -> Result<Self, String> {
+        let vendors =
+            std::mem::take(&mut file.rules).into_iter().map(Vendor::parse).collect::<Result<Vec<_>, _>>()?;
         let mut literals: BTreeMap<&str, Vec<Meaning>> = BTreeMap::new();
         for (vendor, rule) in vendors.iter().enumerate().filter(|(_, rule)| rule.after.is_empty()) {
             for (at, shape) in rule.shapes.iter().enumerate() {
@@ -324,7 +337,7 @@ impl Standard {
         for (literal, meaning) in LITERALS {
             literals.entry(literal).or_default().push(meaning);
         }
-        let words = words(&file.names, &vendors, &file.commands, &file.services);
+        let words = words(&file, &vendors);
         Ok(Self {
             literals: automaton(literals.keys().copied(), MatchKind::Standard, AnyCase::No)?,
             literal_meanings: literals.into_values().collect(),
@@ -335,6 +348,8 @@ impl Standard {
             )?,
             word_meanings: words.into_iter().map(|(_, meaning)| meaning).collect(),
             commands: file.commands,
+            settings: file.settings,
+            piped: file.piped,
             names: Names {
                 tails: file.names.tails,
                 strengthens: file.names.strengthens,
@@ -349,12 +364,8 @@ impl Standard {
     }
 }
 
-fn words(
-    names: &NamesRow,
-    vendors: &[Vendor],
-    commands: &[Command],
-    services: &str,
-) -> Vec<(String, Meaning)> {
+fn words(file: &File, vendors: &[Vendor]) -> Vec<(String, Meaning)> {
+    let names = &file.names;
     let classes = [
         (&names.password, Class::Password),
         (&names.secret, Class::Secret),
@@ -371,11 +382,15 @@ fn words(
     let after = vendors.iter().enumerate().flat_map(|(vendor, rule)| {
         rule.after.iter().map(move |name| (name.clone(), Meaning::After { vendor }))
     });
-    let commands =
-        commands.iter().enumerate().map(|(command, row)| (row.name.clone(), Meaning::Command { command }));
-    let services = services.split_whitespace().map(|name| (name.to_owned(), Meaning::Service));
+    let commands = file.commands.iter().enumerate();
+    let commands = commands.map(|(command, row)| (row.name.clone(), Meaning::Command { command }));
+    let settings = file.settings.iter().enumerate();
+    let settings = settings.map(|(setting, row)| (row.word.clone(), Meaning::Setting { setting }));
+    let piped = file.piped.iter().enumerate();
+    let piped = piped.map(|(piped, row)| (row.word.clone(), Meaning::Piped { piped }));
+    let services = file.services.split_whitespace().map(|name| (name.to_owned(), Meaning::Service));
     let forms = FORMS.iter().map(|&(word, form)| (word.to_owned(), Meaning::Form(form)));
-    secrets.chain(after).chain(commands).chain(forms).chain(services).collect()
+    secrets.chain(after).chain(commands).chain(settings).chain(piped).chain(forms).chain(services).collect()
 }
 
 #[derive(Clone, Copy)]

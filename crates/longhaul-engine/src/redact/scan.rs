@@ -255,6 +255,7 @@ impl<'r> Scan<'_, 'r> {
     fn is_key(&self, vendor: &Vendor, (start, end): (usize, usize)) -> bool {
         let key = &self.runs.text[start..end];
         (vendor.glued || starts_clean(self.runs.text, start))
+            && !inside_base64(self.runs.text, start, end)
             && !value::is_filler(key)
             && (vendor.entropy == 0.0 || value::entropy(key) >= vendor.entropy)
     }
@@ -316,6 +317,25 @@ impl<'r> Scan<'_, 'r> {
                         done = range.1;
                     }
                 }
+                Meaning::Setting { setting } => {
+                    if let Some(range) = rules.settings[setting].secret(
+                        self.runs.text,
+                        hit.start(),
+                        hit.end(),
+                        &rules.placeholders,
+                    ) {
+                        self.add("password", Rank::Named, range);
+                        done = range.1;
+                    }
+                }
+                Meaning::Piped { piped } => {
+                    let row = &rules.piped[piped];
+                    if let Some(range) =
+                        row.secret(self.runs.text, hit.start(), hit.end(), &rules.placeholders)
+                    {
+                        self.add("password", Rank::Named, range);
+                    }
+                }
                 Meaning::Form(form) => {
                     if let Some((kind, range)) = form.secret(self.runs.text, hit.end(), rules) {
                         self.add(kind, Rank::Named, range);
@@ -375,9 +395,22 @@ fn named_kind(class: Class) -> &'static str {
     NAMED_KINDS.iter().find(|(known, ..)| *known == class).map_or("secret", |&(_, kind, _)| kind)
 }
 
-/// Whether a longer name goes on here: `task-…` has `sk-` in it, and so has `my-sk-…`.
+/// Whether a longer name goes on here: `task-…` has `sk-` in it, and so have `my-sk-…` and the address of a page, `/sk-…`.
 fn joined(text: &[u8], start: usize) -> bool {
-    start.checked_sub(1).is_some_and(|before| matches!(text[before], b'-' | b'_' | b'.'))
+    start.checked_sub(1).is_some_and(|before| matches!(text[before], b'-' | b'_' | b'.' | b'/'))
+}
+
+/// Whether random characters stand on both sides, with no more than the signs of base64 between: a piece of a longer thing, in
+/// which any few letters turn up.
+fn inside_base64(text: &[u8], start: usize, end: usize) -> bool {
+    const LEAST: usize = 16;
+    let sign = |byte: Option<&u8>| matches!(byte, Some(b'/' | b'+'));
+    if !sign(start.checked_sub(1).and_then(|at| text.get(at))) || !sign(text.get(end)) {
+        return false;
+    }
+    let run = text[..start].iter().rev().take(64).take_while(|byte| Alphabet::Base64.holds(**byte)).count();
+    let random = &text[start - run..start];
+    random.iter().any(u8::is_ascii_uppercase) && value::is_dense(random, LEAST)
 }
 
 /// The secret that is listed beside an access key id, as consoles and CSV exports do.

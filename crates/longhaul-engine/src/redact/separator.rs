@@ -126,6 +126,11 @@ pub(super) fn skip_blanks(text: &[u8], at: usize) -> usize {
     at + text[at.min(text.len())..].iter().take(SPACE).take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
+/// Whether nothing but a comment follows on this line.
+pub(super) fn ends_line(text: &[u8], at: usize) -> bool {
+    matches!(text.get(skip_blanks(text, at)), None | Some(b'\n' | b'\r' | b'#'))
+}
+
 /// A quote that ends a name, with the backslashes of an outer string before it.
 fn closing_quote(text: &[u8], at: usize) -> (bool, usize) {
     let slashes = text[at.min(text.len())..].iter().take(4).take_while(|&&byte| byte == b'\\').count();

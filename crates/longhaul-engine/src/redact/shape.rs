@@ -224,7 +224,8 @@ impl Shape {
                 Part::Run {
                     alphabet: if blocked || before_anchor { *alphabet } else { wider },
                     min: (min * LEAST).div_ceil(100),
-                    max: if before_anchor { *max } else { usize::MAX },
+                    // A literal in the middle of a key is no prefix: nothing says that more may follow.
+                    max: if anchor > 0 { *max } else { usize::MAX },
                     exact: false,
                 }
             }

@@ -112,6 +112,8 @@ fn is_case_change(a: u8, b: u8) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
     Quoted,
+    /// The same as the argument of a command or a statement that takes nothing but a password: blanks are part of it.
+    Argument,
     /// Unquoted behind the `=` of an environment assignment or in a query string: a bare word is a value there.
     Tight,
     /// Alone on its line behind a colon, as in YAML: a bare word is a value there too.
@@ -125,18 +127,27 @@ pub(super) enum Written {
 /// Whether a value behind a name of this class is a secret. The cheap tests come first: most values fail one of them.
 pub(super) fn is_secret(value: &[u8], class: Class, written: Written, placeholders: &Placeholders) -> bool {
     fits(value, class, written)
-        && (!value[..value.len().min(JUDGED)].iter().any(u8::is_ascii_whitespace)
+        && (written == Written::Argument
+            || !value[..value.len().min(JUDGED)].iter().any(u8::is_ascii_whitespace)
             || (written == Written::Quoted
                 && matches!(class, Class::Password | Class::Secret)
                 && label::is_passphrase(value, placeholders)))
         && !is_path(value)
-        && (written == Written::Quoted || !is_expression(value))
+        && (matches!(written, Written::Quoted | Written::Argument) || !is_expression(value))
         && !(written == Written::Line && is_code_name(value))
         && !is_masked(value)
+        && !is_pattern(value)
         && !is_example_id(value)
         && !is_file_name(value)
         && !placeholders.hold(value)
         && !label::is_label(value, placeholders)
+        && (takes_any_name(class, written) || !label::names_a_secret(value, placeholders))
+}
+
+/// Whether what is spelled like the name of a secret is one all the same: where passwords stand, in quotes or behind the sign of
+/// a variable. Other names are given the names of secrets that are kept elsewhere: `existingSecret: "db-password"`.
+fn takes_any_name(class: Class, written: Written) -> bool {
+    class == Class::Password && matches!(written, Written::Quoted | Written::Argument | Written::Tight)
 }
 
 /// Whether the value is made of what a secret of this class is made of.
@@ -161,13 +172,8 @@ pub(super) fn fits(value: &[u8], class: Class, written: Written) -> bool {
         (Class::Secret, _) => {
             let look = look();
             let telling = look.digits >= 1 && look.letters() >= 1 || look.is_dense(16);
-            telling
-                || match written {
-                    Written::Tight => true,
-                    // One word may be a setting; two are a secret that somebody made up.
-                    Written::Quoted => value.len() >= 12 || is_made_of_words(value),
-                    _ => is_made_of_words(value),
-                }
+            // One bare word may be a setting; two are a secret that somebody made up.
+            telling || matches!(written, Written::Tight | Written::Quoted) || is_made_of_words(value)
         }
         (Class::Token | Class::Query, _) => look().is_dense(12),
     }
@@ -190,8 +196,17 @@ pub(super) fn is_wordy(value: &[u8]) -> bool {
     })
 }
 
+/// What things in a cloud are called: `cmp2-west-1208358310`, words and numbers of small letters.
+pub(super) fn is_resource_name(value: &[u8]) -> bool {
+    let part = |part: &[u8]| {
+        let letters = part.iter().take_while(|byte| byte.is_ascii_lowercase()).count();
+        !part.is_empty() && part[letters..].iter().all(u8::is_ascii_digit)
+    };
+    value.contains(&b'-') && value.len() <= JUDGED && value.split(|&byte| byte == b'-').all(part)
+}
+
 /// Several words with something between them.
-fn is_made_of_words(value: &[u8]) -> bool {
+pub(super) fn is_made_of_words(value: &[u8]) -> bool {
     value.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| part.len() >= 3).count() >= 2
 }
 
@@ -278,6 +293,14 @@ fn longest_row(value: &[u8]) -> usize {
     longest
 }
 
+/// A regular expression: what a secret looks like, and none.
+fn is_pattern(value: &[u8]) -> bool {
+    let judged = &value[..value.len().min(JUDGED)];
+    [&b"(?"[..], b"[a-z", b"[A-Z", b"[0-9", b"\\d", b"\\w"]
+        .iter()
+        .any(|sign| memchr::memmem::find(judged, sign).is_some())
+}
+
 fn is_path(value: &[u8]) -> bool {
     let head = &value[..value.len().min(JUDGED)];
     [&b"/"[..], b"./", b"../", b"~/", b"http:", b"https:", b"C:"].iter().any(|start| head.starts_with(start))
@@ -287,13 +310,17 @@ fn is_path(value: &[u8]) -> bool {
 /// Names joined by dots, and what only code has: `XSalsa20.key_length`, `var.db_password`, `a::b`.
 fn is_expression(value: &[u8]) -> bool {
     let head = &value[..value.len().min(JUDGED)];
-    let head = head.strip_prefix(b"*").or_else(|| head.strip_prefix(b"&")).unwrap_or(head);
+    let referred = head.strip_prefix(b"*").or_else(|| head.strip_prefix(b"&"));
+    if referred.is_some_and(is_identifier) {
+        return true;
+    }
+    let head = referred.unwrap_or(head);
     let dotted = head.contains(&b'.')
         && head.split(|&byte| byte == b'.').all(|part| part.len() < 20 && is_identifier(part));
     dotted || memchr::memmem::find(head, b"::").is_some() || memchr::memmem::find(head, b"->").is_some()
 }
 
-fn is_identifier(part: &[u8]) -> bool {
+pub(super) fn is_identifier(part: &[u8]) -> bool {
     part.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
         && part.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
         && part.iter().filter(|byte| byte.is_ascii_digit()).count() <= 2

@@ -29,10 +29,19 @@ pub(super) struct CommandLines {
     pub(super) alike: String,
 }
 
+/// A setting or a command that reads a pipe, likewise.
+#[derive(Debug, Deserialize)]
+pub(super) struct Lines {
+    pub(super) example: String,
+    pub(super) alike: String,
+}
+
 #[derive(Deserialize)]
 struct File {
     rules: Vec<Row>,
     commands: Vec<CommandLines>,
+    settings: Vec<Lines>,
+    piped: Vec<Lines>,
 }
 
 fn file() -> File {
@@ -45,6 +54,12 @@ pub(super) fn rows() -> Vec<Row> {
 
 pub(super) fn commands() -> Vec<CommandLines> {
     file().commands
+}
+
+/// The rows of settings and of commands that read a pipe.
+pub(super) fn handed() -> Vec<Lines> {
+    let file = file();
+    file.settings.into_iter().chain(file.piped).collect()
 }
 
 /// A string of this shape. Runs without an upper bound get a few characters more than their least.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::generate::{commands, key, rows};
+use super::generate::{commands, handed, key, rows};
 use super::{redact, redaction, survives};
 use crate::redact::{Content, Redactor, Rules, Stream};
 
@@ -117,6 +117,17 @@ fn commands_lose_the_secret_behind_their_flag_and_nothing_else() {
         assert!(clean.starts_with(&command.name) && clean.ends_with(kept), "{clean}");
         assert_eq!(redact(&clean), clean);
         assert_eq!(redact(&command.alike), command.alike);
+    }
+}
+
+#[test]
+fn settings_and_pipes_lose_their_password_and_nothing_else() {
+    for lines in handed() {
+        let clean = redact(&lines.example);
+        let (before, after) = lines.example.split_once("hunter2").unwrap();
+        assert_eq!(clean, format!("{before}[REDACTED:password:1]{after}"));
+        assert_eq!(redact(&clean), clean);
+        assert_eq!(redact(&lines.alike), lines.alike);
     }
 }
 

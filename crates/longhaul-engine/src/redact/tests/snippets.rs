@@ -1,5 +1,6 @@
 //! Snippets as they stand in transcripts: a table that people can read and add to.
 
+use super::generate::key;
 use super::{redact, survives};
 
 const TABLE: &str = include_str!("snippets.txt");
@@ -12,6 +13,7 @@ fn unescaped(text: &str) -> String {
         plain.push(match character {
             '\\' => match characters.next() {
                 Some('n') => '\n',
+                Some('r') => '\r',
                 Some('e') => '\u{1b}',
                 Some('z') => '\u{200b}',
                 Some('s') => '\u{ad}',
@@ -23,15 +25,31 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
+/// The row with its `«alphabet:length»` drawn, so that no long key stands in the table.
+fn drawn(line: &str, seed: u64) -> String {
+    let mut parts = line.split('«');
+    let mut drawn = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (run, rest) = part.split_once('»').unwrap();
+        drawn += &key(&format!("{{{run}}}"), seed);
+        drawn += rest;
+    }
+    drawn
+}
+
 /// What of a text can be seen.
 fn visible(text: &str) -> String {
-    text.replace("\u{1b}[32m", "").replace("\u{1b}[0m", "").replace(['\u{200b}', '\u{ad}'], "")
+    let mut parts = text.split('\u{1b}');
+    let mut plain = parts.next().unwrap().to_owned();
+    plain.extend(parts.map(|part| part.split_once('m').map_or(part, |(_, rest)| rest)));
+    plain.replace(['\u{200b}', '\u{ad}'], "")
 }
 
 #[test]
 fn secrets_in_snippets_go_and_their_look_alikes_stay() {
     let (mut lost, mut kept, mut wrong) = (0, 0, Vec::new());
-    for line in TABLE.lines() {
+    for (at, line) in TABLE.lines().enumerate() {
+        let line = &drawn(line, at as u64);
         if let Some((secret, text)) = line.strip_prefix("+ ").and_then(|row| row.split_once(" | ")) {
             let clean = redact(&unescaped(text));
             lost += 1;
@@ -47,5 +65,5 @@ fn secrets_in_snippets_go_and_their_look_alikes_stay() {
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), lost + kept, wrong.join("\n"));
-    assert!(lost >= 40 && kept >= 30, "{lost} and {kept} rows were read");
+    assert!(lost >= 250 && kept >= 180, "{lost} and {kept} rows were read");
 }
