@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Recall and false alarms on the labelled secrets: all rows, and the rows that are not contested.
+"""Recall and false alarms on the labelled secrets: all rows, the rows that are not contested, and these in two halves.
 
     LONGHAUL_SHARED=… python3 bench/redact/labelled.py [--missed]
 
 A positive is found if no run of more than 8 characters of its value survives; a row without a value is found if anything
-in it is. A negative is a false alarm if anything in it is found.
+in it is. A negative is a false alarm if anything in it is found. The halves are told by a hash of the text.
 """
-import csv, gzip, json, os, pathlib, subprocess, sys
+import csv, gzip, hashlib, json, os, pathlib, subprocess, sys
 
 HERE = pathlib.Path(__file__).parent
 SHARED = pathlib.Path(os.environ["LONGHAUL_SHARED"])
@@ -38,13 +38,21 @@ given = "".join(json.dumps({"text": row["text"]}) + "\n" for row in rows)
 answer = subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
 results = [json.loads(line) for line in answer.splitlines()]
 
-for name, chosen in (("all rows", range(len(rows))), ("the rest", [i for i in range(len(rows)) if i not in contested])):
+def is_even(row):
+    return hashlib.sha256(row["text"].encode()).digest()[0] % 2 == 0
+
+
+every = range(len(rows))
+rest = [i for i in every if i not in contested]
+halves = [i for i in rest if is_even(rows[i])], [i for i in rest if not is_even(rows[i])]
+for name, chosen in (("all rows", every), ("even half", halves[0]), ("odd half", halves[1]), ("the rest", rest)):
     positives = [i for i in chosen if rows[i]["label"]]
     negatives = [i for i in chosen if not rows[i]["label"]]
     missed = [i for i in positives if not is_found(rows[i], results[i])]
     alarms = [i for i in negatives if results[i]["found"]]
     print(f"{name}: recall {1 - len(missed) / len(positives):.4f} ({len(positives) - len(missed)}/{len(positives)}), "
           f"false alarms {len(alarms) / len(negatives):.4f} ({len(alarms)}/{len(negatives)})")
+assert len(contested) * 10 <= len(rows), "more than a tenth is contested"
 print("contested:", sum(rows[i]["label"] for i in contested), "positives,", sum(not rows[i]["label"] for i in contested), "negatives")
 print("missed:", *missed)
 print("false alarms:", *alarms)

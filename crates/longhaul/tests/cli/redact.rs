@@ -90,3 +90,82 @@ fn a_long_stream_is_read_in_pieces() {
     let run = longhaul(&folder, &["redact", long.to_str().unwrap()], &[]);
     assert_eq!(run.out, format!("{line}password=[REDACTED:password:1]\n{line}"));
 }
+
+/// A session that outgrows a window of 20,000 tokens, with these words in a call that is folded and in its output.
+fn session(words: &str) -> String {
+    let mut messages = vec![json!({"role": "user", "content": "Make the build green."})];
+    for step in 0..30 {
+        let id = format!("c{step}");
+        let said = if step == 1 { words } else { "nothing" };
+        let arguments = json!({"command": format!("make t{step} # {said}")}).to_string();
+        let call =
+            json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
+        messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        let noise = format!("compiling one more unit of step {step}\n").repeat(90);
+        let output = format!("{noise}main.c:{step}: error: {said}\nexit code: 2\n");
+        messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
+    }
+    messages.push(json!({"role": "user", "content": "And now?"}));
+    json!({"model": "gpt-5", "messages": messages}).to_string()
+}
+
+const COMPRESS: [&str; 7] =
+    ["compress", "session.json", "--context-length", "20000", "--to-tokens", "2000", "--force"];
+
+#[test]
+fn the_users_rules_hold_in_checkpoints_and_originals() {
+    let folder = Folder::new("redact-compress");
+    folder.file("longhaul.yaml", "redaction:\n  rules: [{ name: badge, pattern: 'B-([0-9]{6})' }]\n");
+    folder.file("session.json", session("badge B-123456 is not known"));
+    let more = ["--originals", "removed.jsonl", "--report", "report.json", "-o", "after.json"];
+    let run = longhaul(&folder, &[&COMPRESS[..], &more].concat(), &[]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let kept = std::fs::read_to_string(folder.0.join("removed.jsonl")).unwrap();
+    assert!(kept.contains("B-[REDACTED:badge:"), "the original is there, without the badge");
+    for file in ["removed.jsonl", "report.json"] {
+        let text = std::fs::read_to_string(folder.0.join(file)).unwrap();
+        assert!(!text.contains("123456"), "{file}");
+    }
+    let shown = longhaul(&folder, &[&COMPRESS[..], &["--show", "checkpoint"]].concat(), &[]);
+    assert!(shown.out.contains("badge B-[REDACTED:badge:"), "{}", shown.out);
+    assert!(!shown.out.contains("123456"), "{}", shown.out);
+}
+
+#[test]
+fn rules_that_cannot_be_used_are_refused_before_anything_is_written() {
+    let folder = Folder::new("redact-refused");
+    folder.file("session.json", session("nothing"));
+    let call = [&COMPRESS[..], &["--originals", "removed.jsonl", "-o", "after.json"]].concat();
+    for (rules, said) in [
+        ("rules: [{ name: badge, pattern: 'B-(' }]", "unclosed group"),
+        ("rules: [{ name: badge, pattern: 'B*' }]", "matches the empty text"),
+        ("allow: ['.*']", "lets every secret through"),
+        ("allow: ['(?s).+']", "lets every secret through"),
+        ("allow: ['[^ ].*']", "lets every secret through"),
+    ] {
+        folder.file("longhaul.yaml", format!("redaction:\n  {rules}\n"));
+        let run = longhaul(&folder, &call, &[]);
+        assert!(run.refused().contains(said), "{rules}: {}", run.err);
+        assert!(longhaul_reading(&folder, &["redact", "-"], &[], b"x").refused().contains(said), "{rules}");
+        assert!(!folder.0.join("removed.jsonl").exists() && !folder.0.join("after.json").exists());
+    }
+}
+
+#[test]
+fn a_secret_in_the_focus_is_shown_nowhere() {
+    let folder = Folder::new("redact-focus");
+    folder.file("session.json", session("nothing"));
+    let focus = ["--focus", "the login with DB_PASSWORD=marmalade-kettle-9"];
+    let more =
+        ["--originals", "removed.jsonl", "--report", "report.json", "--log", "log.jsonl", "-o", "after.json"];
+    let run = longhaul(&folder, &[&COMPRESS[..], &focus, &more].concat(), &[]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    for file in ["removed.jsonl", "report.json", "log.jsonl", "after.json"] {
+        let text = std::fs::read_to_string(folder.0.join(file)).unwrap();
+        assert!(!text.contains("marmalade-kettle-9"), "{file}");
+    }
+    for show in [&["--show", "checkpoint"][..], &["--diff"], &["--json"], &[]] {
+        let run = longhaul(&folder, &[&COMPRESS[..], &focus, show].concat(), &[]);
+        assert!(!format!("{}{}", run.out, run.err).contains("marmalade-kettle-9"), "{show:?}");
+    }
+}
