@@ -1,7 +1,7 @@
 //! The name before a value: where it begins and ends, and what its words say.
 
-use super::named::{Hit, Place};
-use super::rules::Names;
+use super::hit::{Hit, Place};
+use super::names::Names;
 use super::separator::Separator;
 use super::value::Class;
 

@@ -6,7 +6,8 @@
 use std::ops::Range;
 
 use super::command::Gives;
-use super::named::{self, Hit, Place};
+use super::hit::{Hit, Place};
+use super::named;
 use super::rewritten::{self, Rewritten};
 use super::rules::{Meaning, NAMED_KINDS, Rules, Standard, Vendor};
 use super::shape::{Alphabet, Runs, starts_clean};
