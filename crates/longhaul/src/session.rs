@@ -63,6 +63,12 @@ pub(crate) fn read(path: &Path, told: &Told, extent: Extent) -> Result<Option<Re
     let Some(place) = place(path)? else { return Ok(None) };
     let asked = Asked { extent, model: told.model.clone(), dialect: told.dialect };
     let session = agents::read(&place, &asked)?;
+    if let Some(told) = told.dialect.filter(|told| *told != session.dialect) {
+        let (shown, own) = (path.display(), session.dialect);
+        return Err(Failure::Wrong(format!(
+            "{shown} is a session in {own}, and cannot be written in {told}; leave --dialect out"
+        )));
+    }
     Ok(Some(Read { session, shown: path.display().to_string() }))
 }
 
@@ -91,11 +97,16 @@ impl Read {
     /// The body with a prompt at its end, as it would be sent: a session mostly ends with a reply, from which no request goes on.
     pub(crate) fn prompted(&self) -> String {
         let mut session = self.session.clone();
-        if session.turns.last().is_some_and(|turn| turn.role == Role::Assistant) {
+        if self.ends_with_a_reply() {
             let prompt = (Piece::Text("Go on.".to_owned()), Origin::Client);
             session.turns.push(Turn { role: Role::User, pieces: vec![prompt], at: None });
         }
         agents::body(&session)
+    }
+
+    /// Whether the agent spoke last, so that the next request has a message of the user's behind all that is there.
+    pub(crate) fn ends_with_a_reply(&self) -> bool {
+        self.session.turns.last().is_some_and(|turn| turn.role == Role::Assistant)
     }
 
     pub(crate) fn say_notes(&self) {
@@ -120,6 +131,11 @@ pub(crate) fn refuse_home(path: &Path) -> Result<(), Failure> {
     let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let real = whole.parent().and_then(|parent| parent.canonicalize().ok());
     let real = real.and_then(|parent| Some(parent.join(whole.file_name()?))).unwrap_or(whole);
+    let is_session = |path: &Path| path.is_file().then(|| agents::recognise(path).ok().flatten()).flatten();
+    if let Some(place) = is_session(&real) {
+        let (shown, agent) = (path.display(), place.agent);
+        return Err(Failure::Wrong(format!("{shown} is a session of {agent}; give another file")));
+    }
     match agents::keeper(&machine(), &real) {
         Some(agent) => {
             let shown = path.display();

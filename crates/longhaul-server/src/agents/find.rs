@@ -16,6 +16,8 @@ pub fn sessions(machine: &Machine, agent: Option<Agent>) -> Vec<Place> {
     let mut found: Vec<Place> = formats
         .flat_map(|format| (format.homes)(machine).into_iter().map(|home| (format.list)(&home)))
         .flatten()
+        // A pipe or a device in an agent's folder would keep whoever opens it waiting.
+        .filter(|place| place.path.is_file() || place.path.is_dir())
         .collect();
     found.sort_by(|a, b| {
         b.touched.cmp(&a.touched).then_with(|| a.path.cmp(&b.path)).then_with(|| a.id.cmp(&b.id))

@@ -21,6 +21,10 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
         }));
     };
     read.say_notes();
+    if read.ends_with_a_reply() {
+        let shown = &read.shown;
+        output::say(&format!("{shown}: it ends with a reply; add your next message before it is sent"));
+    }
     let body = Body::of_session(read);
     output::write(to, format!("{}\n", body.text).as_bytes())
 }

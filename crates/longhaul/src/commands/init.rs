@@ -14,6 +14,7 @@ const TEXT: &str = include_str!("../../../../examples/longhaul.yaml");
 
 pub(crate) fn run(args: &InitArgs, environment: &Environment) -> Result<(), Failure> {
     let file = place(args, environment)?;
+    crate::session::refuse_home(&file)?;
     if let Some(folder) = file.parent().filter(|_| args.user) {
         output::make_directory(folder)?;
     }

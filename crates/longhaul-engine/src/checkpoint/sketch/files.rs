@@ -59,7 +59,10 @@ impl Sketches<'_, '_> {
                 all.change((deed, place), change, known);
                 if !together && !is_told_by_run(change, did) {
                     turn.change((deed, place), change, known);
-                    let says_so = || did.verdict.lines.first().is_some_and(|line| line.contains(" passed"));
+                    let says_so = || {
+                        let told = did.verdict.lines.first();
+                        told.is_some_and(|line| line.contains(" passed") && !is_listed(line))
+                    };
                     if did.action.tests.is_some() || says_so() {
                         turn.tested(deed, &change.path);
                     }
@@ -171,4 +174,11 @@ fn deleted_later(deeds: &[Read]) -> HashMap<&str, usize> {
         last.extend(gone.map(|change| (change.path.as_str(), index)));
     }
     last
+}
+
+/// A line of a file that a tool shows with its number: what stands in it was not printed by a run.
+fn is_listed(line: &str) -> bool {
+    let line = line.trim_start();
+    let behind = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    behind.len() < line.len() && behind.starts_with([':', '|', '→', '\t'])
 }

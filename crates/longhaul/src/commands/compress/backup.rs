@@ -11,6 +11,7 @@ use crate::output;
 /// Copies a file to `FILE.bak`, or to the first of `FILE.bak.1`, `FILE.bak.2`, … that is not there: an older backup may be the
 /// only whole body that is left. Says where it is.
 pub(super) fn keep(file: &Path) -> Result<PathBuf, Failure> {
+    crate::session::refuse_home(file)?;
     for number in 0_u32.. {
         let mut name = OsString::from(file);
         name.push(if number == 0 { ".bak".to_owned() } else { format!(".bak.{number}") });

@@ -118,6 +118,13 @@ impl<'a> Call<'a> {
             memory.policies.insert(model.name.clone(), self.prepare(&model)?);
         }
         let Prepared { policy, enabled, notes: more, rules } = &memory.policies[&model.name];
+        let last = transcript.message_count().saturating_sub(1);
+        if let Some(from) = self.args.keep_from.filter(|from| *from > last) {
+            return Err(Failure::Wrong(format!(
+                "--keep-from {from} is behind the end of {}, whose messages are 0 to {last}",
+                body.shown
+            )));
+        }
         let rests = !enabled && !self.args.force;
         let key = || SessionKey::new(*blake3::hash(body.text.as_bytes()).as_bytes());
         let wish = Wish {
