@@ -14,6 +14,7 @@
 mod blocks;
 mod command;
 mod contact;
+mod form;
 mod forms;
 mod json;
 mod kubernetes;

@@ -4,22 +4,12 @@
 //! value) and, only if all that fits, a bounded step to the left for the words before it. No step is longer than the
 //! lengths below except the value itself, whose end is remembered by `Runs`.
 
-use super::name::{NAME, Name, ends_with_any, matches, name_end, name_start, starts_word};
+use super::name::{Hit, NAME, Name, Place, ends_with_any, matches, name_end, name_start, starts_word};
 use super::rules::{Meaning, Names, Standard};
 use super::separator::{Separator, ends_line, separator, skip_blanks, value_range};
 use super::shape::{Alphabet, Runs};
 use super::value::{self, Class, Written};
 use super::{label, url};
-
-/// A hit of the keyword gate: where the word stands and what it means.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Hit {
-    pub(super) start: usize,
-    pub(super) end: usize,
-    pub(super) class: Class,
-    /// The word counts only where it is a word of its own.
-    pub(super) whole: bool,
-}
 
 /// A named value and how it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,16 +18,6 @@ pub(super) struct Named {
     pub(super) end: usize,
     pub(super) class: Class,
     pub(super) place: Place,
-}
-
-/// Where names and values stand. Source code is spared the first two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    Assignment,
-    Field,
-    Header,
-    Query,
-    Flag,
 }
 
 /// The value that the name ending at this hit gives away, if it is a secret. What is cheap to refuse is refused first.

@@ -9,7 +9,7 @@ use regex::bytes::Regex;
 use serde::Deserialize;
 
 use super::command::Command;
-use super::forms::{FORMS, Form};
+use super::form::{FORMS, Form};
 use super::placeholders::Placeholders;
 use super::setting::{Piped, Setting};
 use super::shape::Shape;
