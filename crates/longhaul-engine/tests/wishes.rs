@@ -170,8 +170,8 @@ fn faulty_calls_are_repaired_where_they_are_rewritten_and_named_where_they_are_n
     list.remove(11);
     list[13]["tool_calls"][0]["function"]["arguments"] = json!("{\"command\": \"cat");
     list.insert(10, json!({"role": "tool", "tool_call_id": "call_x", "content": "nobody asked"}));
-    let last = list.len() - 2;
-    list[last]["tool_calls"][0]["function"]["arguments"] = json!("no json");
+    let newest = list.len() - 2;
+    list[newest]["tool_calls"][0]["function"]["arguments"] = json!("no json");
     let wish = Wish { force: true, ..Wish::default() };
     let left = report(compact(&policy, &Wish::default(), &body.to_string()));
     assert!(!left.changed);
@@ -193,4 +193,17 @@ fn faulty_calls_are_repaired_where_they_are_rewritten_and_named_where_they_are_n
     let target = policy.model.target(Dialect::Chat);
     let broken = check(&outcome.body, Dialect::Chat, &target);
     assert!(broken.iter().all(|v| !["O1", "O2"].contains(&v.rule)), "{broken:?}");
+}
+
+#[test]
+fn at_the_goal_nothing_is_folded_unless_somebody_says_from_where_on_all_is_kept() {
+    let policy = policy("gpt-5", 140_000);
+    let words = |n: usize| json!({"role": if n.is_multiple_of(2) { "user" } else { "assistant" }, "content": format!("turn {n} waters the beds. ").repeat(40)});
+    let body = json!({"model": "gpt-5", "messages": (0..81).map(words).collect::<Vec<_>>()}).to_string();
+    let forced = report(compact(&policy, &Wish { force: true, ..Wish::default() }, &body));
+    assert!(!forced.changed && forced.reason.contains("the goal of"), "{}", forced.reason);
+    assert!(forced.reason.contains("--keep-from"), "{}", forced.reason);
+    let outcome = ready(compact(&policy, &Wish { keep_from: Some(70), ..Wish::default() }, &body));
+    assert!(messages(&outcome.body).ends_with(&messages(&body)[71..]));
+    assert!(messages(&outcome.body).len() < 20);
 }

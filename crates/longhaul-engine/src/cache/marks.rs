@@ -239,10 +239,11 @@ impl Places<'_> {
     /// The last seat of each message that has one, newest message first.
     fn newest_messages(&self) -> impl Iterator<Item = usize> {
         let mut before = None;
-        let seats = (self.end_of(Part::System)..self.pieces().len())
-            .rev()
-            .filter(|&at| self.is_seat(&self.pieces()[at]));
-        seats.filter(move |&at| {
+        let seats = match self.marking.carrier {
+            Carrier::Message => self.reading.seated(),
+            Carrier::Content => self.reading.in_blocks(),
+        };
+        seats.iter().rev().copied().filter(move |&at| {
             let message = self.pieces()[at].message;
             before.replace(message) != Some(message)
         })

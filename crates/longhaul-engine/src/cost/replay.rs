@@ -297,7 +297,7 @@ struct Left {
 impl View {
     /// Before the first request.
     fn start(session: &Session<'_, '_>) -> Self {
-        let reading = Reading { pieces: Vec::new(), marks: Vec::new(), ..session.reading.clone() };
+        let reading = session.reading.without_pieces();
         let chain = Chain { links: Vec::new(), settings: reading.settings };
         Self { left: None, reading, chain, sizes: Vec::new(), landmarks: session.landmarks, pieces: 0 }
     }
@@ -332,7 +332,7 @@ impl View {
                 piece.message = piece.message.map(|message| message + left.messages - left.stands_for);
             }
             self.chain.push(&piece);
-            self.reading.pieces.push(piece);
+            self.reading.push(piece);
             let added = session.sizes[at] - session.size(at);
             self.sizes.push(self.total() + added);
         }

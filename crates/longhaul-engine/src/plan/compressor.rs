@@ -127,6 +127,13 @@ fn protected(survey: &Survey<'_, '_>, floor: Tokens) -> String {
         );
     }
     let bounds = Bounds::by_policy(survey);
+    let goal = survey.policy.goal;
+    if bounds.free().any(|unit| bounds.is_new(unit)) && survey.total <= goal {
+        return format!(
+            "nothing to shorten{since}, and nothing is folded at or under the goal of {goal} tokens, half the threshold; \
+             --to-tokens N or --keep-from MESSAGE folds all the same"
+        );
+    }
     let messages = |units: &[Unit<'_>]| units.iter().map(|unit| unit.owns.len()).sum::<usize>();
     let units = &survey.transcript.units;
     let kept = bounds.middle.clone().filter(|unit| survey.kept.contains(*unit)).count();
@@ -234,7 +241,8 @@ fn within_bounds<'s, 't, 'b>(work: &mut Work<'s, 't, 'b>, bounds: &Bounds) -> Dr
     bounds.add_orphans(work.survey, &mut gone);
     work.survey.keep_messages_whole(&mut gone);
     let has_new = bounds.free().any(|unit| bounds.is_new(unit) && gone.contains(&unit));
-    let try_pruning = could_be_enough(work.survey, bounds, goal);
+    // Who chose from where on all is kept wants the rest folded, however small it is.
+    let try_pruning = work.survey.wish.keep_from.is_none() && could_be_enough(work.survey, bounds, goal);
     if try_pruning {
         prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
         if draft.total <= goal {

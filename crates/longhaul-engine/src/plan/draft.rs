@@ -123,6 +123,28 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         self.changed.insert(at, Changed { to, why, before, after });
     }
 
+    /// A result for a call that has none. What it costs counts from now on, with what stands around it.
+    pub(super) fn answer(&mut self, call: BlockAt, text: &str) {
+        const AROUND: Tokens = Tokens(24);
+        if self.stubs.insert(call, text.to_owned()).is_none() {
+            self.total += self.survey.meter.counter.count(text) + AROUND;
+        }
+    }
+
+    /// The same with calls and results as the client left them; nothing where they are.
+    pub(super) fn unrepaired(&self) -> Option<Self> {
+        let removed = matches!(self.in_place, InPlace::Nothing) && !self.gone.is_empty();
+        if self.stubs.is_empty() && !removed {
+            return None;
+        }
+        let mut draft = self.clone();
+        draft.stubs.clear();
+        if removed {
+            self.gone.iter().for_each(|unit| draft.put_back(*unit));
+        }
+        Some(draft)
+    }
+
     /// Leaves a block as it was.
     pub(super) fn restore(&mut self, at: BlockAt) {
         if let Some(Changed { before, after, .. }) = self.changed.remove(&at) {

@@ -11,6 +11,7 @@ use super::Outcome;
 use super::bounds::Bounds;
 use super::draft::{Draft, InPlace, Length};
 use super::fold;
+use super::repair::NO_JSON;
 use super::settle::settle;
 use super::survey::{ResultAt, Survey};
 use super::work::{Work, prune};
@@ -239,8 +240,8 @@ fn shorten(work: &mut Work<'_, '_, '_>, draft: &mut Draft<'_, '_, '_>, unit: usi
 
 /// Leaves as they were the newest of what would be shortened, as far as there is room for it.
 fn restore_newest(draft: &mut Draft<'_, '_, '_>, wanted: Tokens) {
-    let newest: Vec<_> =
-        draft.changed.iter().rev().map(|(at, changed)| (*at, changed.before - changed.after)).collect();
+    let could_stay = draft.changed.iter().rev().filter(|(_, changed)| changed.why != NO_JSON);
+    let newest: Vec<_> = could_stay.map(|(at, changed)| (*at, changed.before - changed.after)).collect();
     for (at, more) in newest {
         if draft.total + more > wanted {
             break;

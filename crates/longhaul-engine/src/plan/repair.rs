@@ -16,23 +16,26 @@ use crate::transcript::{BlockAt, ElementId, Exchange, Form, PartKind, Status, Tr
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fault {
     /// It has no result, and the transcript went on.
-    NoResult,
+    Unanswered,
     /// It is missing: there is only the result.
-    NoCall,
+    Orphan,
     /// Its arguments are no JSON object.
-    NoJson,
+    Arguments,
 }
 
 /// Which rules say that a provider refuses it, and how it is named, one and several.
 const FAULTS: [(Fault, &[&str], [&str; 2]); 3] = [
-    (Fault::NoResult, &["A1", "O2", "R2", "M5"], ["a call without a result", "calls without a result"]),
-    (Fault::NoCall, &["A2", "O1", "R1", "M5"], ["a result without a call", "results without a call"]),
+    (Fault::Unanswered, &["A1", "O2", "R2", "M5"], ["a call without a result", "calls without a result"]),
+    (Fault::Orphan, &["A2", "O1", "R1", "M5"], ["a result without a call", "results without a call"]),
     (
-        Fault::NoJson,
+        Fault::Arguments,
         &["G4", "X1"],
         ["a call with arguments that are no JSON", "calls with arguments that are no JSON"],
     ),
 ];
+
+/// Why arguments were changed that are no JSON.
+pub(super) const NO_JSON: &str = "arguments that are no JSON, which the provider refuses";
 
 /// How much of what is no JSON is kept.
 const KEPT: usize = 200;
@@ -44,12 +47,12 @@ const STUB: &str = "[no result of this call was recorded; a checkpoint above say
 fn faults(transcript: &Transcript<'_>) -> impl Iterator<Item = (Fault, BlockAt)> {
     transcript.parts().filter_map(move |part| {
         let fault = match part.kind {
-            PartKind::Call(exchange) if exchange.status == Status::Aborted => Fault::NoResult,
+            PartKind::Call(exchange) if exchange.status == Status::Aborted => Fault::Unanswered,
             PartKind::Call(_) if part.block.text.is_some_and(|text| text.form == Form::JsonInString) => {
                 let is_fine = is_object(&part.block.text());
-                (!is_fine).then_some(Fault::NoJson)?
+                (!is_fine).then_some(Fault::Arguments)?
             }
-            PartKind::Result { exchange, .. } if exchange.status == Status::Orphan => Fault::NoCall,
+            PartKind::Result { exchange, .. } if exchange.status == Status::Orphan => Fault::Orphan,
             _ => return None,
         };
         Some((fault, part.at))
@@ -80,18 +83,13 @@ pub(super) fn repair(draft: &mut Draft<'_, '_, '_>, may_change: &dyn Fn(usize) -
     for (fault, at) in found.into_iter().filter(|(fault, _)| is_refused(*fault)) {
         match fault {
             // The result may have to stand in the message behind.
-            Fault::NoResult if may_change(at.unit + 1) => drop(draft.stubs.insert(at, STUB.to_owned())),
-            Fault::NoResult => {}
-            Fault::NoCall if is_bare(transcript, at.unit) => draft.take_out(at.unit),
-            Fault::NoCall => {}
-            Fault::NoJson => {
+            Fault::Unanswered if may_change(at.unit + 1) => draft.answer(at, STUB),
+            Fault::Orphan if is_bare(transcript, at.unit) => draft.take_out(at.unit),
+            Fault::Unanswered | Fault::Orphan => {}
+            Fault::Arguments => {
                 let words = transcript.block(at).map(|block| on_one_line(&block.text(), KEPT));
                 let text = json!({ "no_json": words.unwrap_or_default() }).to_string();
-                draft.change(
-                    at,
-                    NewText::Text(text),
-                    "arguments that are no JSON, which the provider refuses",
-                );
+                draft.change(at, NewText::Text(text), NO_JSON);
             }
         }
     }

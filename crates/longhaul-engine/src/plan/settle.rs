@@ -9,6 +9,7 @@ use super::report::{
 use super::survey::Survey;
 use super::{Outcome, repair};
 use crate::cache::{self, MOST_MARKS};
+use crate::check::{Severity, check, compare};
 use crate::config::EngineName;
 use crate::json::pointer;
 use crate::known::Known;
@@ -52,6 +53,10 @@ pub(super) fn settle(
         Rewrite::new(transcript, ledger.edits(transcript))
     })?;
     let body = rewrite.apply(transcript.body);
+    // A repair that is no clean one is none.
+    if let Some(unrepaired) = draft.unrepaired().filter(|_| breaks(survey, &body)) {
+        return settle(&unrepaired, occasion, known);
+    }
     let (rewritten, _) = wire::parse(transcript.dialect, &body)?;
     let (after, messages) = (survey.meter.parts(known, &rewritten).total(), rewritten.message_count());
     if after >= survey.total {
@@ -115,6 +120,18 @@ fn folded_after_all(draft: &Draft<'_, '_, '_>) -> Vec<String> {
         notes.push("the first message did not fit and is folded whole".to_owned());
     }
     notes
+}
+
+/// Whether a rewritten body breaks a rule that the original keeps, or is no rewrite of it.
+fn breaks(survey: &Survey<'_, '_>, body: &str) -> bool {
+    let (dialect, before) = (survey.transcript.dialect, survey.transcript.body);
+    let target = survey.policy.model.target(dialect);
+    let had: BTreeSet<&str> =
+        check(before, dialect, &target).iter().map(|violation| violation.rule).collect();
+    check(body, dialect, &target).iter().any(|violation| !had.contains(violation.rule))
+        || compare(before, body, dialect, &target)
+            .iter()
+            .any(|violation| violation.severity == Severity::Error)
 }
 
 /// Whether a request of this size fits the window, and the size that was asked for.

@@ -124,10 +124,8 @@ impl<'t, 'b> Survey<'t, 'b> {
 
     /// What the provider takes, for the seat of a checkpoint.
     pub(super) fn takes(&self) -> Takes {
-        match self.policy.model.facts.user_after_tool {
-            true => Takes::UserAfterTool,
-            false => Takes::ReplyAfterTool,
-        }
+        let takes_it = self.policy.model.facts.user_after_tool;
+        if takes_it { Takes::UserAfterTool } else { Takes::ReplyAfterTool }
     }
 
     /// Whether the transcript ends in a tool loop with reasoning that is bound to it: nobody has spoken since it began, and the
@@ -187,10 +185,15 @@ impl<'t, 'b> Survey<'t, 'b> {
 
     /// The newest thing that a person said.
     pub(super) fn newest_prompt(&self) -> Option<usize> {
+        self.newest_prompt_but(&BTreeSet::new())
+    }
+
+    fn newest_prompt_but(&self, others: &BTreeSet<usize>) -> Option<usize> {
+        let units = &self.transcript.units;
         let said_by = |wanted: &[Speaker]| {
-            self.transcript.units.iter().rposition(|unit| {
-                matches!(&unit.kind, UnitKind::Prompt { by, .. } if wanted.contains(by))
-                    && says_something(unit)
+            (0..units.len()).rev().filter(|at| !others.contains(at)).find(|at| {
+                matches!(&units[*at].kind, UnitKind::Prompt { by, .. } if wanted.contains(by))
+                    && says_something(&units[*at])
             })
         };
         said_by(&[Speaker::User]).or_else(|| said_by(&[Speaker::Unsure]))
@@ -233,7 +236,7 @@ impl<'t, 'b> Survey<'t, 'b> {
         let none = BTreeSet::new();
         let newest = [Some(&none), others].into_iter().flatten();
         let newest: Vec<usize> = newest.flat_map(|but| self.newest_message(but)).collect();
-        let said = newest.into_iter().chain(self.newest_prompt());
+        let said = newest.into_iter().chain(self.newest_prompt()).chain(self.newest_prompt_but(self.others));
         let kept = self.kept.units();
         said.chain(last.into_iter().flatten()).chain(self.instructions()).chain(kept).collect()
     }

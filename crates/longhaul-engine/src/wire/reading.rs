@@ -110,6 +110,48 @@ pub struct Reading {
     pub has_cache_key: bool,
     /// The outermost value, if it is an object that fields can be set in.
     pub root: Option<Span>,
+    /// The pieces of messages that can carry a mark in a block,
+    in_blocks: Vec<usize>,
+    /// and those that can carry one in any way: a session of which hardly any can is not searched through at each request.
+    seated: Vec<usize>,
+}
+
+impl Reading {
+    /// The same body before its first piece.
+    pub(crate) fn without_pieces(&self) -> Self {
+        Self {
+            settings: self.settings,
+            has_cache_key: self.has_cache_key,
+            root: self.root,
+            ..Self::default()
+        }
+    }
+
+    /// Goes on with one more piece.
+    pub(crate) fn push(&mut self, piece: Piece) {
+        let at = self.pieces.len();
+        if piece.part == Part::Messages {
+            match piece.seat {
+                Seat::Block(_) | Seat::String(_) => {
+                    self.in_blocks.push(at);
+                    self.seated.push(at);
+                }
+                Seat::Message(_) => self.seated.push(at),
+                Seat::None => {}
+            }
+        }
+        self.pieces.push(piece);
+    }
+
+    /// The pieces of messages that can carry a mark in a block, in order.
+    pub(crate) fn in_blocks(&self) -> &[usize] {
+        &self.in_blocks
+    }
+
+    /// The pieces of messages that can carry a mark in a block or beside the content, in order.
+    pub(crate) fn seated(&self) -> &[usize] {
+        &self.seated
+    }
 }
 
 /// Reads a body in the provider's order.

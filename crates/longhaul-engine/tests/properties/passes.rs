@@ -182,7 +182,7 @@ fn holds(transcript: &Transcript<'_>, allowed: usize, changes: &[Change]) -> Str
 fn whatever_comes_in_it_gets_shorter_stays_valid_and_comes_to_rest() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let policies = [(policy(150), 1), (policy(200), 0)];
-    for (dialect, body) in bodies(200) {
+    for (dialect, body) in bodies(240) {
         for (policy, keep) in &policies {
             let keep = *keep;
             let (transcript, _) = wire::parse(dialect, &body).unwrap();

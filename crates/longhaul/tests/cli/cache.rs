@@ -256,5 +256,7 @@ fn compress_and_compare_agree_on_what_stays_cached() {
     let new: Value =
         serde_json::from_str(&std::fs::read_to_string(folder.0.join("new.json")).unwrap()).unwrap();
     let list = |body: &Value| body["messages"].as_array().unwrap().clone();
-    assert!(list(&new).ends_with(&list(&body)[50..]) && list(&new).len() < 30);
+    // The checkpoint may stand in front of the first message that is kept, as a block of its own.
+    assert!(list(&new).ends_with(&list(&body)[51..]) && list(&new).len() < 30);
+    assert!(new.to_string().contains(body["messages"][50]["content"].as_str().unwrap()));
 }

@@ -311,7 +311,7 @@ impl<'b> Walk<'b> {
                 holder,
                 lifetime,
             }));
-            reading.pieces.push(piece);
+            reading.push(piece);
         }
         let automatic = self.automatic.map(|(holder, lifetime)| ClientMark { piece: None, holder, lifetime });
         reading.marks.extend(automatic);
