@@ -3,8 +3,8 @@
 
 use memchr::memmem;
 
+use super::form::Form;
 use super::label;
-use super::openers::Form;
 use super::rules::Standard;
 use super::shape::{Alphabet, Runs, starts_clean};
 use super::value::{self, Class, Written};

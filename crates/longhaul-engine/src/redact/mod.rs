@@ -14,16 +14,14 @@
 mod blocks;
 mod command;
 mod contact;
+mod form;
 mod forms;
-mod hit;
 mod json;
 mod kubernetes;
 mod label;
 mod mark;
 mod name;
 mod named;
-mod names;
-mod openers;
 mod placeholders;
 mod rewritten;
 mod rules;

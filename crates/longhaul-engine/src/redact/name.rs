@@ -1,12 +1,31 @@
 //! The name before a value: where it begins and ends, and what its words say.
 
-use super::hit::{Hit, Place};
-use super::names::Names;
-use super::separator::Separator;
+use super::rules::Names;
+use super::separator::{Separator, starts_line};
 use super::value::Class;
 
 /// A name is not longer than this.
 pub(super) const NAME: usize = 64;
+
+/// A hit of the keyword gate: where the word stands and what it means.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hit {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) class: Class,
+    /// The word counts only where it is a word of its own.
+    pub(super) whole: bool,
+}
+
+/// Where names and values stand. Source code is spared the first two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Assignment,
+    Field,
+    Header,
+    Query,
+    Flag,
+}
 
 /// Where the name ends: after a number or one of the few words that may follow. Anything else makes it another name.
 pub(super) fn name_end(text: &[u8], hit: Hit, names: &Names) -> Option<usize> {
@@ -200,10 +219,7 @@ impl Name<'_> {
 
     /// Nothing but indentation, a list dash, a comment mark or `export` stands before the name.
     pub(super) fn starts_line(&self) -> bool {
-        let tail = &self.before[self.before.len().saturating_sub(NAME)..];
-        let line = tail.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
-        let line = line.strip_prefix(b"export ").unwrap_or(line);
-        line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'-' | b'#' | b'+' | b'>'))
+        starts_line(self.before)
     }
 }
 

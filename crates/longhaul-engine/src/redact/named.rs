@@ -4,10 +4,8 @@
 //! value) and, only if all that fits, a bounded step to the left for the words before it. No step is longer than the
 //! lengths below except the value itself, whose end is remembered by `Runs`.
 
-use super::hit::{Hit, Place};
-use super::name::{NAME, Name, ends_with_any, matches, name_end, name_start, starts_word};
-use super::names::Names;
-use super::rules::{Meaning, Standard};
+use super::name::{Hit, NAME, Name, Place, ends_with_any, matches, name_end, name_start, starts_word};
+use super::rules::{Meaning, Names, Standard};
 use super::separator::{Separator, ends_line, separator, skip_blanks, value_range};
 use super::shape::{Alphabet, Runs};
 use super::value::{self, Class, Written};

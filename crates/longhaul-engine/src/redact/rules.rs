@@ -9,8 +9,7 @@ use regex::bytes::Regex;
 use serde::Deserialize;
 
 use super::command::Command;
-use super::names::Names;
-use super::openers::{FORMS, Form};
+use super::form::{FORMS, Form};
 use super::placeholders::Placeholders;
 use super::setting::{Piped, Setting};
 use super::shape::Shape;
@@ -296,6 +295,16 @@ struct NamesRow {
     filling: Vec<String>,
     headers: Vec<String>,
     schemes: Vec<String>,
+}
+
+/// The words around a name that say more about it.
+pub(super) struct Names {
+    pub(super) tails: Vec<String>,
+    pub(super) strengthens: Vec<String>,
+    pub(super) harmless: Vec<String>,
+    pub(super) filling: Vec<String>,
+    pub(super) headers: Vec<String>,
+    pub(super) schemes: Vec<String>,
 }
 
 const LITERALS: [(&str, Meaning); 9] = [

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::command::Gives;
-use super::hit::{Hit, Place};
+use super::name::{Hit, Place};
 use super::named;
 use super::rewritten::{self, Rewritten};
 use super::rules::{Meaning, NAMED_KINDS, Rules, Standard, Vendor};
@@ -248,7 +248,8 @@ impl<'r> Scan<'_, 'r> {
         let random = if shape.is_weak() {
             value::is_dense(&text[start..end], 8) && !joined(text, start)
         } else {
-            !value::is_wordy(&text[at + shape.keyword().map_or(0, str::len)..end])
+            let rest = &text[at + shape.keyword().map_or(0, str::len)..end];
+            !value::is_wordy(&rest[..rest.len().min(64)])
         };
         (random && self.is_key(vendor, (start, end))).then_some((start, end))
     }

@@ -126,6 +126,14 @@ pub(super) fn skip_blanks(text: &[u8], at: usize) -> usize {
     at + text[at.min(text.len())..].iter().take(SPACE).take_while(|byte| matches!(byte, b' ' | b'\t')).count()
 }
 
+/// Whether nothing but indentation, a list dash, a comment mark or `export` stands before, on this line.
+pub(super) fn starts_line(before: &[u8]) -> bool {
+    let tail = &before[before.len().saturating_sub(NEAR)..];
+    let line = tail.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+    let line = line.strip_prefix(b"export ").unwrap_or(line);
+    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'-' | b'#' | b'+' | b'>'))
+}
+
 /// Whether nothing but a comment follows on this line.
 pub(super) fn ends_line(text: &[u8], at: usize) -> bool {
     matches!(text.get(skip_blanks(text, at)), None | Some(b'\n' | b'\r' | b'#'))

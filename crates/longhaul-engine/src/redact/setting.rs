@@ -3,9 +3,8 @@
 
 use serde::Deserialize;
 
-use super::name::Name;
 use super::placeholders::Placeholders;
-use super::separator::{ends_line, skip_blanks};
+use super::separator::{ends_line, skip_blanks, starts_line};
 use super::shape::starts_clean;
 use super::value::{self, Class, Written};
 
@@ -31,12 +30,11 @@ impl Setting {
         end: usize,
         placeholders: &Placeholders,
     ) -> Option<(usize, usize)> {
-        let name = Name { text: &text[start..end], before: &text[..start] };
         let at = skip_blanks(text, end);
         let at = if matches!(text.get(at), Some(b'=' | b':')) { skip_blanks(text, at + 1) } else { at };
         let (argument, after) = argument(text, at)?;
         let written = if after > argument.1 { Written::Argument } else { Written::Tight };
-        let alone = !self.quoted && name.starts_line() && ends_line(text, after);
+        let alone = !self.quoted && starts_line(&text[..start]) && ends_line(text, after);
         let secret = (written == Written::Argument || alone)
             && starts_clean(text, start)
             && value::is_secret(&text[argument.0..argument.1], Class::Password, written, placeholders);

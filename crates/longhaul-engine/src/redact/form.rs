@@ -1,4 +1,4 @@
-//! The words that lead to a form: what `forms.rs` then reads behind them.
+//! The forms that secrets stand in, and the words that lead to them.
 
 /// What the words of [`FORMS`] lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
