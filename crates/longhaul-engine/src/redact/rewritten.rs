@@ -26,26 +26,31 @@ impl Rewritten {
         marked
     }
 
-    /// The input without what nobody sees: escape sequences of a terminal, soft hyphens, characters without width. Nothing where
-    /// there is none of them.
+    /// The input without what nobody sees: escape sequences of a terminal, soft hyphens, characters without width. Only what
+    /// stands around them, for the rest was read as it is. Nothing where there is none of them.
     pub(super) fn visible(input: &[u8]) -> Option<Self> {
         if input.is_ascii() && memchr::memchr(0x1b, input).is_none() {
             return None;
         }
-        let mut at = next_hidden(input, 0)?;
-        let mut visible = Self { text: Vec::with_capacity(input.len()), stretches: vec![(0, 0)] };
-        let mut copied = 0;
-        loop {
-            let (start, end) = at;
+        let mut hidden = next_hidden(input, 0);
+        let (first, _) = hidden?;
+        let mut copied = line_before(input, first);
+        let mut until = copied;
+        let mut visible = Self { text: Vec::new(), stretches: vec![(0, copied)] };
+        while let Some((start, end)) = hidden {
+            let from = line_before(input, start);
+            if from > until {
+                visible.text.extend_from_slice(&input[copied..until]);
+                visible.put(b"\n", from);
+                copied = from;
+            }
             visible.text.extend_from_slice(&input[copied..start]);
             visible.put(&[], end);
             copied = end;
-            match next_hidden(input, end) {
-                Some(next) => at = next,
-                None => break,
-            }
+            until = line_behind(input, end);
+            hidden = next_hidden(input, end);
         }
-        visible.text.extend_from_slice(&input[copied..]);
+        visible.text.extend_from_slice(&input[copied..until]);
         Some(visible)
     }
 
@@ -84,6 +89,23 @@ impl Rewritten {
         let (here, there) = self.stretches[after - 1];
         at - here + there
     }
+}
+
+/// So much before and behind a hidden thing is read again: names and values that it parts stand within that.
+const AROUND: usize = 1024;
+
+/// The beginning of a line some way before a place; on a line without end, just so far before it.
+fn line_before(input: &[u8], at: usize) -> usize {
+    let near = at.saturating_sub(AROUND);
+    let far = near.saturating_sub(AROUND);
+    memchr::memrchr(b'\n', &input[far..near]).map_or(near, |found| far + found + 1)
+}
+
+/// The end of a line some way behind a place; on a line without end, just so far behind it.
+fn line_behind(input: &[u8], at: usize) -> usize {
+    let near = (at + AROUND).min(input.len());
+    let far = (near + AROUND).min(input.len());
+    memchr::memchr(b'\n', &input[near..far]).map_or(near, |found| near + found)
 }
 
 /// Where the next hidden thing begins and ends.

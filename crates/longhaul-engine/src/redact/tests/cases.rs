@@ -178,6 +178,19 @@ fn source_code_is_spared_assignments_and_fields_only() {
 }
 
 #[test]
+fn keys_that_something_hidden_parts_are_found_wherever_they_stand() {
+    let filler = "a line of a log that says nothing\n".repeat(500);
+    let key = key("ghp_{base62:36}", 8);
+    let (before, behind) = key.split_at(20);
+    let parted = format!("token {before}\u{200b}{behind}\n");
+    let text = format!("{parted}{filler}\u{1b}[31mred\u{1b}[0m\n{filler}{parted}{filler}");
+    let redacted = redact(&text);
+    assert_eq!(redacted.matches("[REDACTED:").count(), 2, "{}", &redacted[..200]);
+    assert_eq!(redacted.matches(&filler).count(), 3);
+    assert!(!redacted.contains(before) && !redacted.contains(behind));
+}
+
+#[test]
 fn the_same_secret_gets_the_same_mark() {
     let text = "password=hunter2 other_password=hunter3 \"password\": \"hunter2\"";
     check(
