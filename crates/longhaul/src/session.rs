@@ -52,9 +52,12 @@ pub(crate) fn place(path: &Path) -> Result<Option<Place>, Failure> {
         let is_pipe = !path.is_file() && !path.is_dir();
         return if is_pipe { Ok(None) } else { Ok(agents::recognise(path)?) };
     }
-    match path.to_str().filter(|name| agents::is_name(name)) {
-        Some(name) => Ok(Some(agents::named(&machine(), name)?)),
-        None => Ok(None),
+    match path.to_str() {
+        Some(name) if agents::is_name(name) => Ok(Some(agents::named(&machine(), name)?)),
+        Some(name) if name.parse::<agents::Agent>().is_ok() => Err(Failure::Wrong(format!(
+            "{name} is an agent and no file here; {name}:latest is its newest session"
+        ))),
+        _ => Ok(None),
     }
 }
 

@@ -263,3 +263,39 @@ fn nothing_is_written_where_agents_keep_their_sessions() {
     assert!(run(&folder, calls[5]).refused().contains("is a session of claude, which no result can replace"));
     assert!(run(&folder, calls[8]).err.contains("is where codex keeps its sessions"));
 }
+
+#[test]
+fn a_session_anywhere_is_not_written_over_and_a_new_file_is_none_of_an_agents() {
+    let folder = home("sessions-elsewhere");
+    folder.file("copy.jsonl", claude("1f0e-copy", 2, 2));
+    for there in ["copy.jsonl", "home/.claude/projects/-work-kiln/longhaul.yaml"] {
+        let call: &[&str] =
+            if there.ends_with("yaml") { &["init", there] } else { &["export", "codex:latest", "-o", there] };
+        let done = run(&folder, call);
+        assert!(done.code == 2 && done.err.contains("give another file"), "{there}: {}", done.err);
+    }
+    assert!(fs::read_to_string(folder.0.join("copy.jsonl")).unwrap().contains("1f0e-copy"));
+    assert!(!folder.0.join("home/.claude/projects/-work-kiln/longhaul.yaml").exists());
+}
+
+#[test]
+fn what_cannot_be_meant_is_said() {
+    let folder = home("sessions-meant");
+    assert!(run(&folder, &["tokens", "claude"]).refused().contains("claude:latest is its newest session"));
+    let other = run(&folder, &["export", "claude:latest", "--dialect", "chat"]);
+    assert!(other.refused().contains("is a session in messages"));
+    let behind = run(&folder, &["compress", "claude:latest", "--keep-from", "81", "--preview"]);
+    assert!(behind.code == 2 && behind.err.contains("whose messages are 0 to 80"), "{}", behind.err);
+    assert_eq!(run(&folder, &["compress", "claude:latest", "--keep-from", "80", "--preview"]).code, 0);
+    assert!(run(&folder, &["export", "codex:latest"]).err.contains("add your next message"));
+}
+
+/// Whoever opens a pipe waits for somebody who writes.
+#[cfg(unix)]
+#[test]
+fn a_pipe_where_sessions_are_kept_is_passed_by() {
+    let folder = home("sessions-pipe");
+    let pipe = folder.0.join("home/.claude/projects/-work-kiln/pipe.jsonl");
+    assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    assert!(run(&folder, &["sessions"]).out.contains("claude:1f0d"));
+}
