@@ -94,7 +94,8 @@ pub(super) fn ended(did: &Did, verdict: &Redacted) -> Redacted {
         words =
             words.and_number(tests.passed).and_own(" passed, ").and_number(tests.failed).and_own(" failed");
     } else if let Some(status) = action.exit.filter(|status| *status != 0) {
-        words = Redacted::own("exit ").and_number(status.unsigned_abs() as usize);
+        let exit = if status < 0 { "exit -" } else { "exit " };
+        words = Redacted::own(exit).and_number(status.unsigned_abs() as usize);
     } else if failed {
         words = Redacted::own("failed");
     } else if action.outcome == Outcome::Unanswered {

@@ -60,8 +60,9 @@ impl Sketches<'_, '_> {
                 if !together && !is_told_by_run(change, did) {
                     turn.change((deed, place), change, known);
                     let says_so = || {
-                        let told = did.verdict.lines.first();
-                        told.is_some_and(|line| line.contains(" passed") && !is_listed(line))
+                        let mut told =
+                            did.verdict.lines.first().into_iter().flat_map(|line| line.split(" | "));
+                        told.any(|line| line.contains(" passed") && !is_listed(line))
                     };
                     if did.action.tests.is_some() || says_so() {
                         turn.tested(deed, &change.path);
