@@ -20,7 +20,7 @@ use crate::json::Span;
 use crate::passes::NewText;
 use crate::rewrite::Edit;
 use crate::seat::{self, Takes};
-use crate::transcript::{Block, BlockAt, Place, Role, Transcript, UnitKind};
+use crate::transcript::{Block, BlockAt, Part, PartKind, Place, Role, Transcript, UnitKind};
 use crate::wire::{self, ClientMark};
 
 /// What was decided about the units of a session so far.
@@ -98,10 +98,41 @@ impl Ledger {
         self.covers == 0
     }
 
+    /// How many units of the original it is about.
+    #[must_use]
+    pub fn covers(&self) -> usize {
+        self.covers
+    }
+
     /// The words of the checkpoint that it puts in place of what is gone.
     #[must_use]
     pub fn checkpoint(&self) -> Option<&str> {
         self.checkpoint.as_ref().map(|placed| placed.text.as_str())
+    }
+
+    /// The blocks of the original that have another text, with that text.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (BlockAt, &str)> {
+        self.texts.iter().map(|(at, NewText::Text(text) | NewText::Mark(text))| (*at, text.as_str()))
+    }
+
+    /// The texts that it puts into the view.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.texts().map(|(_, text)| text).chain(self.checkpoint())
+    }
+
+    /// Which messages of the original stand in the view as they are.
+    #[must_use]
+    pub fn untouched(&self, transcript: &Transcript<'_>) -> Vec<bool> {
+        let mut untouched = vec![true; transcript.message_count()];
+        let gone =
+            self.gone.iter().filter_map(|unit| transcript.units.get(*unit)).flat_map(|unit| &unit.owns);
+        let gone = gone.filter_map(|id| transcript.message_of(*id));
+        let texts = self.texts.iter().map(|(at, _)| at).chain(&self.removed);
+        let changed = texts.filter_map(|at| transcript.message_at(transcript.block(*at)?.at));
+        for message in gone.chain(changed) {
+            untouched[message] = false;
+        }
+        untouched
     }
 
     /// Whether every message and block stays where it is.
@@ -186,7 +217,12 @@ impl Ledger {
         for (at, text) in &later.stubs {
             stubs.insert(placed(at)?, text.clone());
         }
-        let gone = self.gone.iter().copied().chain(later.gone.iter().filter_map(|unit| of(*unit))).collect();
+        let gone: BTreeSet<usize> =
+            self.gone.iter().copied().chain(later.gone.iter().filter_map(|unit| of(*unit))).collect();
+        // What was decided about the inside of a unit that is gone by now says nothing any more.
+        texts.retain(|at, _| !gone.contains(&at.unit));
+        removed.retain(|at| !gone.contains(&at.unit));
+        stubs.retain(|at, _| !gone.contains(&at.unit));
         let checkpoint = match &later.checkpoint {
             Some(placed) => Some(Placed {
                 before: (placed.before..origin.len()).find_map(of).unwrap_or(original.units.len()),
@@ -196,6 +232,29 @@ impl Ledger {
         };
         let decided = Decisions { gone, texts, removed, stubs, checkpoint };
         Some(Self { epoch: self.epoch + 1, ..decided.first(original) })
+    }
+
+    /// The blocks of the view that are not what the client sent, with what they are instead; nothing where the view is not this
+    /// ledger's.
+    #[must_use]
+    pub fn ours(&self, view: &Transcript<'_>, original: &Transcript<'_>) -> Option<BTreeMap<BlockAt, Ours>> {
+        let mut ours = BTreeMap::new();
+        let texts: BTreeSet<BlockAt> = self.texts.iter().map(|(at, _)| *at).collect();
+        let stubs: BTreeSet<BlockAt> = self.stubs.iter().map(|(at, _)| *at).collect();
+        for (unit, origin) in self.origins(view, original)?.into_iter().enumerate() {
+            let stubbed = origin.is_some_and(|origin| stubs.range(BlockAt::all_of(origin)).next().is_some());
+            for part in view.parts_of(unit) {
+                let was = origin.map(|unit| BlockAt { unit, block: self.with_removed(unit, part.at.block) });
+                let of = match was {
+                    None => Ours::Checkpoint,
+                    Some(was) if texts.contains(&was) => Ours::Digest,
+                    Some(_) if stubbed && is_stub(&part, &self.stubs) => Ours::Stub,
+                    Some(_) => continue,
+                };
+                ours.insert(part.at, of);
+            }
+        }
+        Some(ours)
     }
 
     /// Which block of the original unit the block of the view is: one that was taken out before is not counted there.
@@ -225,6 +284,22 @@ impl Ledger {
         }
         left.peek().is_none().then_some(origins)
     }
+}
+
+/// What a block of a view is that the client did not send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ours {
+    /// The handover, or the count of what is missing.
+    Checkpoint,
+    /// A shorter text in the place of another.
+    Digest,
+    /// A result for a call that had none.
+    Stub,
+}
+
+fn is_stub(part: &Part<'_, '_>, stubs: &[(BlockAt, String)]) -> bool {
+    matches!(part.kind, PartKind::Result { .. }) && stubs.iter().any(|(_, text)| *text == part.block.text())
 }
 
 /// The edit that takes a block out.

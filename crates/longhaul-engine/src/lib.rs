@@ -16,6 +16,7 @@
 //!   by [`lines`] and JSON by its [`shape`]. What is kept elsewhere passes [`redact`] first.
 //! - [`evidence`] is what a handover could cite: what people said, what the agent told, what it did and how that ended.
 //! - [`checkpoint`] makes the handover from it that stands in place of what was folded, within a budget; [`texts`] are its entries.
+//! - [`identity`] says what a message is known by when it is sent again.
 //! - [`ledger`] keeps what was decided, so that it can be decided again when the history is sent again, and says it as edits.
 //! - [`rewrite`] makes the change: splices, and an inverse that gives back the bytes.
 //! - [`cache`] sets the marks and knows what a provider has kept; [`cost`] says what that is worth.
@@ -37,6 +38,7 @@ pub mod dialect;
 pub mod digest;
 pub mod evidence;
 pub mod facts;
+pub mod identity;
 pub mod json;
 pub mod known;
 pub mod ledger;

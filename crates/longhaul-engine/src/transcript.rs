@@ -446,6 +446,17 @@ impl<'b> Unit<'b> {
     }
 }
 
+/// A body without its messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope<'b> {
+    /// All before the first,
+    pub before: &'b str,
+    /// what parts them,
+    pub between: &'b str,
+    /// and all behind the last.
+    pub behind: &'b str,
+}
+
 impl<'b> Transcript<'b> {
     /// Every block, preamble first.
     pub fn blocks(&self) -> impl Iterator<Item = &Block<'b>> {
@@ -515,6 +526,71 @@ impl<'b> Transcript<'b> {
         let end =
             count.checked_sub(1).and_then(|last| elements.get(last)).map_or(list.start + 1, |span| span.end);
         [&self.body[..end as usize], &self.body[list.end as usize - 1..]].concat()
+    }
+
+    /// The body around its messages; nothing where there is no list of messages.
+    #[must_use]
+    pub fn envelope(&self) -> Option<Envelope<'b>> {
+        let list = self.arrays.array(self.messages?).at;
+        let elements = self.arrays.elements(self.messages?);
+        let open = list.start as usize + 1;
+        let first = elements.first().map_or(open, |first| first.start as usize);
+        let last = elements.last().map_or(first, |last| last.end as usize);
+        let between = match elements {
+            [one, two, ..] => &self.body[one.end as usize..two.start as usize],
+            _ => ",",
+        };
+        Some(Envelope { before: &self.body[..first], between, behind: &self.body[last..] })
+    }
+
+    /// One message as it stands in the body.
+    #[must_use]
+    pub fn message(&self, index: usize) -> Option<&'b str> {
+        let elements = self.arrays.elements(self.messages?);
+        elements.get(index).map(|span| &self.body[span.range()])
+    }
+
+    /// The message that a place in the body is in.
+    #[must_use]
+    pub fn message_at(&self, at: Span) -> Option<usize> {
+        let elements = self.arrays.elements(self.messages?);
+        let message = elements.partition_point(|span| span.start <= at.start).checked_sub(1)?;
+        elements[message].contains(at).then_some(message)
+    }
+
+    /// Whether the first thing in a message is a tool's result.
+    #[must_use]
+    pub fn begins_with_result(&self, message: usize) -> bool {
+        let first = |unit: &Unit<'b>| {
+            let parts = unit.exchanges().iter().flat_map(|exchange| &exchange.answers);
+            parts
+                .filter(|id| self.message_of(**id) == Some(message))
+                .any(|id| Some(id.array) == self.messages || id.index == 0)
+        };
+        // The unit of a result begins with its call, a little before it.
+        let near = self.units.partition_point(|unit| {
+            unit.owns.first().and_then(|id| self.message_of(*id)).is_some_and(|first| first <= message)
+        });
+        self.units[near.saturating_sub(4)..near].iter().any(first)
+    }
+
+    /// The blocks of each message of a range, in the order in which they stand in it, with what they are.
+    #[must_use]
+    pub fn parts_by_message(&self, messages: Range<usize>) -> Vec<Vec<Part<'_, 'b>>> {
+        let elements = self.messages.map_or(&[][..], |id| self.arrays.elements(id));
+        let within = elements.get(messages).unwrap_or_default();
+        let mut parts: Vec<Vec<Part<'_, 'b>>> = vec![Vec::new(); within.len()];
+        let (Some(first), Some(last)) = (within.first(), within.last()) else { return parts };
+        // Units stand in order, but their ends may interleave, so those before the range are passed by and none is left out.
+        for part in self.parts() {
+            let start = part.block.at.start;
+            if start >= first.start && start < last.end {
+                let at = within.partition_point(|span| span.start <= start) - 1;
+                parts[at].push(part);
+            }
+        }
+        parts.iter_mut().for_each(|parts| parts.sort_by_key(|part| part.block.at.start));
+        parts
     }
 
     /// Some messages as they stand in the body, with what stands between them.

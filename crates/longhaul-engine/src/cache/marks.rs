@@ -134,7 +134,8 @@ pub fn edits(body: &str, reading: &Reading, marks: &[Mark]) -> Vec<Edit> {
 }
 
 /// The edit that takes a client's mark away.
-pub(crate) fn unset(mark: &ClientMark) -> Edit {
+#[must_use]
+pub fn unset(mark: &ClientMark) -> Edit {
     Edit::Unset { object: mark.holder, key: MARK }
 }
 

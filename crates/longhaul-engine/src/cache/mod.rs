@@ -25,10 +25,10 @@ mod warm;
 mod weigh;
 
 pub use chain::{Chain, Change, Difference, Link, Prefix, chain, compare};
+pub(crate) use marks::most_valuable;
 pub use marks::{
-    By, LOOK_BACK, Landmarks, MOST_MARKS, Mark, Marking, cache_key, edits, marks, session_key, surplus,
+    By, LOOK_BACK, Landmarks, MOST_MARKS, Mark, Marking, cache_key, edits, marks, session_key, surplus, unset,
 };
-pub(crate) use marks::{most_valuable, unset};
 pub use model::{Cache, Ends, Request, Rules, Traffic};
 pub use pace::{Choice, FIVE_MINUTES, ONE_HOUR, Rhythm, lifetime};
 pub use route::{Carrier, Provider, Route};

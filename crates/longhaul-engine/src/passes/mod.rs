@@ -27,6 +27,7 @@ use crate::action::{Action, Actions, Outcome, Verb};
 use crate::clip::on_one_line;
 use crate::digest::{Focus, Source, is_digest};
 use crate::policy::Policy;
+use crate::redact::{Content, Redactor};
 use crate::rewrite::Edit;
 use crate::transcript::{Block, BlockAt, Exchange, Form, Part, PartKind, Place, Transcript, UnitKind};
 use crate::wire::{self, Role};
@@ -134,6 +135,19 @@ pub fn run_all(scope: &Scope<'_, '_>) -> Vec<Change> {
 }
 
 impl NewText {
+    /// The same without secrets. What is JSON stays JSON.
+    #[must_use]
+    pub(crate) fn redacted(self, redactor: &mut Redactor) -> Self {
+        let mut redact = |text: String| match redactor.redact_json(&text) {
+            Ok(json) => json.text.into_string(),
+            Err(_) => redactor.redact(&text, Content::Text).text.into_string(),
+        };
+        match self {
+            Self::Text(text) => Self::Text(redact(text)),
+            Self::Mark(mark) => Self::Mark(redact(mark)),
+        }
+    }
+
     /// The edit that puts it in the place of a block; nothing where there is no such block, or its text is damaged.
     #[must_use]
     pub fn edit(&self, transcript: &Transcript<'_>, at: BlockAt) -> Option<Edit> {

@@ -23,7 +23,7 @@ use super::report::Trigger;
 use super::settle::{Occasion, finished, settle, unchanged};
 use super::survey::Survey;
 use super::work::{Work, prune};
-use super::{Keep, Outcome, Plan, Wish};
+use super::{Outcome, Plan, Wish};
 use crate::check::check;
 use crate::config::EngineName;
 use crate::known::Known;
@@ -93,10 +93,7 @@ impl Engine for Compressor {
             Due::Now(reason) => occasion(survey, reason),
             Due::NotYet(reason) => return leave(reason),
         };
-        let mut redactor = match &wish.keep {
-            Keep::Originals(key) => Redactor::with_memory(wish.rules.clone(), Some(key), known.clean()),
-            Keep::Nothing => Redactor::with_memory(wish.rules.clone(), None, known.clean()),
-        };
+        let mut redactor = Redactor::with_memory(wish.rules.clone(), wish.keep.key(), known.clean());
         let mut work = Work::new(survey, &occasion, known, &mut redactor);
         let outcome = match wish.to_tokens {
             Some(wanted) => fit::fit(&mut work, Aim::Size(wanted)),

@@ -302,7 +302,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     }
 
     fn enter(&self, account: &mut Account, part: Part<'_, 'b>, becomes: &Becomes<'_>, facts: CountFacts) {
-        let (block, what) = (part.block, what(&self.survey.transcript.units[part.at.unit], part));
+        let (block, what) = (part.block, What::of(&self.survey.transcript.units[part.at.unit], part));
         let text = || if block.text.is_some() { block.text() } else { block.raw().into() };
         let fate = match self.keep() {
             _ if !becomes.text.is_empty() => Fate::Digested,
@@ -317,17 +317,14 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
         let at = self.survey.message_of(part.at.unit, block);
         let tool = part.kind.exchange().map(|exchange| exchange.tool.clone().into_owned());
         let mut handle = None;
-        if let Keep::Originals(_) = self.keep() {
+        if let Keep::Originals(handles) = self.keep() {
             let text = text();
-            handle = self.keep().handle(&text);
-            let kept = handle.clone().map(|handle| (handle, tool.clone(), text.into_owned()));
-            account.originals.extend(kept.map(|(handle, tool, text)| Original {
-                handle,
-                at,
-                what,
-                tool,
-                text,
-            }));
+            let fetched_by = handles.of(&text);
+            handle = Some(fetched_by.clone());
+            if !handles.is_stand_in(&text) {
+                let (tool, text) = (tool.clone(), text.into_owned());
+                account.originals.push(Original { handle: fetched_by, at, what, tool, text });
+            }
         }
         let (tokens, why) = (becomes.tokens, becomes.why);
         account.rows.push(BlockReport { handle, at, what, tool, fate, tokens, why });
@@ -363,19 +360,4 @@ pub(super) struct Account {
 /// Whether a step still waits for the reply to its results, or for results.
 fn is_open(unit: &Unit<'_>) -> bool {
     !unit.exchanges().is_empty()
-}
-
-/// What a block of a unit is to a reader of the report.
-fn what(unit: &Unit<'_>, part: Part<'_, '_>) -> What {
-    match (part.kind, &unit.kind) {
-        (PartKind::Call(_), _) => What::Call,
-        (PartKind::Result { .. }, _) => What::Result,
-        (PartKind::Said, UnitKind::Prompt { .. }) => What::Prompt,
-        (PartKind::Said, UnitKind::Checkpoint(_)) => What::Checkpoint,
-        (PartKind::Said, UnitKind::Opaque(_)) => What::Opaque,
-        (PartKind::Said, UnitKind::Step { .. }) => match part.block.kind {
-            BlockKind::Reasoning(_) => What::Reasoning,
-            _ => What::Reply,
-        },
-    }
 }

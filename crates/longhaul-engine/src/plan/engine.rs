@@ -1,6 +1,6 @@
 //! What an engine is: it says when a compaction is due, and makes one.
 
-use super::{Outcome, Plan, Wish};
+use super::{Keep, Outcome, Plan, Wish};
 use crate::config::EngineName;
 use crate::known::Known;
 use crate::ledger::Ledger;
@@ -61,7 +61,11 @@ pub trait Engine: Sync {
         let (view, _) = wire::parse(transcript.dialect, &body)?;
         let own = ledger.checkpoint().map(str::to_owned);
         let checkpoints = wish.checkpoints.iter().cloned().chain(own).collect();
-        let settled = match self.compact(policy, &Wish { checkpoints, ..wish.clone() }, known, &view)? {
+        let keep = match &wish.keep {
+            Keep::Originals(handles) => Keep::Originals(handles.after(ledger, transcript)),
+            Keep::Nothing => Keep::Nothing,
+        };
+        let settled = match self.compact(policy, &Wish { checkpoints, keep, ..wish.clone() }, known, &view)? {
             Plan::Leave(report) => {
                 let ledger = ledger.clone();
                 Outcome { rewrite: replay, body: body.clone(), ledger, report, originals: Vec::new() }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::Keep;
 use super::draft::Folding;
 use super::ours::Vouched;
 use super::report::{CheckpointReport, WrittenBy};
@@ -26,9 +27,9 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let quotes =
         focus.as_deref().and_then(Topic::on).map_or_else(Vec::new, |topic| quotes(work, gone, &topic));
     let keep = &survey.wish.keep;
-    let handle = |at: BlockAt| {
-        let block = survey.transcript.block(at)?;
-        keep.handle(&if block.text.is_some() { block.text() } else { block.raw().into() })
+    let handle = |at: BlockAt| match keep {
+        Keep::Originals(handles) => survey.transcript.block(at).map(|block| handles.of_block(block)),
+        Keep::Nothing => None,
     };
     let key = survey.wish.key.as_ref();
     let mark = key.map_or(Tokens::ZERO, |_| MARK);

@@ -34,10 +34,13 @@ pub use compressor::Compressor;
 pub use engine::{Due, Engine, Load};
 pub use sacred_zone::SacredZone;
 
+use std::collections::BTreeMap;
+
 use crate::config::EngineName;
 use crate::ledger::Ledger;
 use crate::redact::{Rules, SessionKey};
 use crate::texts::keyed;
+use crate::transcript::{Block, Transcript};
 use crate::{Rewrite, Tokens};
 
 /// The engine of that name.
@@ -55,17 +58,67 @@ pub enum Keep {
     /// Nowhere: what is removed is lost, and said to be.
     #[default]
     Nothing,
-    /// The caller keeps the originals under the handles that this key gives.
-    Originals(SessionKey),
+    /// The caller keeps the originals under these handles.
+    Originals(Handles),
 }
 
 impl Keep {
-    /// The handle of a text: the same text has the same one, and nobody can make one without the key.
-    fn handle(&self, text: &str) -> Option<String> {
+    /// The key of the handles, where there are any.
+    fn key(&self) -> Option<&SessionKey> {
         match self {
-            Self::Originals(key) => Some(keyed(key, text)),
+            Self::Originals(handles) => Some(&handles.key),
             Self::Nothing => None,
         }
+    }
+
+    /// The handle of a text, where there is one.
+    fn handle(&self, text: &str) -> Option<String> {
+        match self {
+            Self::Originals(handles) => Some(handles.of(text)),
+            Self::Nothing => None,
+        }
+    }
+}
+
+/// What fetches the texts of a session again: the same text has the same handle, and nobody can make one without the key.
+#[derive(Debug, Clone)]
+pub struct Handles {
+    key: SessionKey,
+    /// Texts that an earlier compaction put in the place of others, with the handles of those.
+    stand_for: BTreeMap<String, String>,
+}
+
+impl Handles {
+    /// Those that this key gives.
+    #[must_use]
+    pub fn new(key: SessionKey) -> Self {
+        Self { key, stand_for: BTreeMap::new() }
+    }
+
+    /// The handle of a text, or of the original in whose place it stands.
+    #[must_use]
+    pub fn of(&self, text: &str) -> String {
+        self.stand_for.get(text).cloned().unwrap_or_else(|| keyed(&self.key, text))
+    }
+
+    /// The handle of a block: of its text, or where it has none, of all its bytes.
+    #[must_use]
+    pub fn of_block(&self, block: &Block<'_>) -> String {
+        self.of(&if block.text.is_some() { block.text() } else { block.raw().into() })
+    }
+
+    /// Whether a text only stands for another, whose original was kept before.
+    fn is_stand_in(&self, text: &str) -> bool {
+        self.stand_for.contains_key(text)
+    }
+
+    /// The same for what a ledger leaves of a transcript: a shortened text that is shortened again, or folded, leads to its original.
+    fn after(&self, ledger: &Ledger, transcript: &Transcript<'_>) -> Self {
+        let texts = ledger
+            .texts()
+            .filter_map(|(at, text)| Some((text.to_owned(), self.of_block(transcript.block(at)?))));
+        let stand_for = texts.chain(self.stand_for.clone()).collect();
+        Self { key: self.key.clone(), stand_for }
     }
 }
 

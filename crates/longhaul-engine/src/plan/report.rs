@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::Keep;
 use crate::config::EngineName;
-use crate::transcript::Transcript;
+use crate::transcript::{BlockKind, Part, PartKind, Transcript, Unit, UnitKind};
 use crate::{Dialect, Tokens};
 
 /// The account of one compaction, or of why there was none.
@@ -245,6 +245,38 @@ pub enum What {
     Checkpoint,
     /// Something not understood.
     Opaque,
+}
+
+impl What {
+    /// What a block of a unit is.
+    #[must_use]
+    pub fn of(unit: &Unit<'_>, part: Part<'_, '_>) -> Self {
+        match (part.kind, &unit.kind) {
+            (PartKind::Call(_), _) => Self::Call,
+            (PartKind::Result { .. }, _) => Self::Result,
+            (PartKind::Said, UnitKind::Prompt { .. }) => Self::Prompt,
+            (PartKind::Said, UnitKind::Checkpoint(_)) => Self::Checkpoint,
+            (PartKind::Said, UnitKind::Opaque(_)) => Self::Opaque,
+            (PartKind::Said, UnitKind::Step { .. }) => match part.block.kind {
+                BlockKind::Reasoning(_) => Self::Reasoning,
+                _ => Self::Reply,
+            },
+        }
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Reply => "reply",
+            Self::Reasoning => "reasoning",
+            Self::Call => "call",
+            Self::Result => "result",
+            Self::Checkpoint => "checkpoint",
+            Self::Opaque => "opaque",
+        }
+    }
 }
 
 /// What became of a block.

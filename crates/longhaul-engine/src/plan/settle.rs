@@ -14,7 +14,9 @@ use crate::config::EngineName;
 use crate::json::pointer;
 use crate::known::Known;
 use crate::ledger::{Decisions, Ledger};
+use crate::passes::NewText;
 use crate::redact::{Content, Redactor};
+use crate::transcript::BlockAt;
 use crate::{Refused, Rewrite, Tokens, Transcript, wire};
 
 /// Why there is a compaction, or none, and what it is to come to.
@@ -40,7 +42,7 @@ pub(super) fn settle(
     let unbound = if binds { draft.unbound() } else { BTreeSet::new() };
     let decisions = Decisions {
         gone: draft.gone.clone(),
-        texts: draft.standing().map(|(at, changed)| (*at, changed.to.clone())).collect(),
+        texts: standing(draft, known),
         removed: unbound.clone(),
         stubs: draft.stubs.clone(),
         checkpoint: draft.in_place.placed().cloned(),
@@ -89,6 +91,16 @@ pub(super) fn settle(
         ..same
     };
     Ok(Some(Outcome { rewrite, body, ledger, report, originals: account.originals }))
+}
+
+/// The new texts of blocks that stay. Where originals are kept the ledger is, too, so secrets that a shorter text still holds go now:
+/// what is kept is then word for word what is sent again.
+fn standing(draft: &Draft<'_, '_, '_>, known: &Known) -> BTreeMap<BlockAt, NewText> {
+    let wish = draft.survey.wish;
+    let texts = draft.standing().map(|(at, changed)| (*at, changed.to.clone()));
+    let Some(key) = wish.keep.key() else { return texts.collect() };
+    let mut redactor = Redactor::with_memory(wish.rules.clone(), Some(key), known.clean());
+    texts.map(|(at, text)| (at, text.redacted(&mut redactor))).collect()
 }
 
 /// What the change costs, in money too where the model's prices are known. What is cold is written into the cache instead of

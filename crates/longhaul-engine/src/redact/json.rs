@@ -65,7 +65,21 @@ const SEALED: [&str; 1] = ["thinking"];
 /// Fields that hold binary data, if all of it is base64.
 const BINARY: [&str; 4] = ["data", "b64_json", "file_data", "image_url"];
 
-pub(super) fn redact(body: &str, rules: &Rules, marks: &mut Marks) -> Result<JsonRedaction, NotJson> {
+/// What is done about secrets where nothing may be edited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sealed {
+    /// They are reported.
+    Report,
+    /// They go like any other: nobody will send the document again.
+    Redact,
+}
+
+pub(super) fn redact(
+    body: &str,
+    rules: &Rules,
+    marks: &mut Marks,
+    if_sealed: Sealed,
+) -> Result<JsonRedaction, NotJson> {
     serde_json::from_str::<serde::de::IgnoredAny>(body).map_err(|error| NotJson {
         line: error.line(),
         column: error.column(),
@@ -84,7 +98,7 @@ pub(super) fn redact(body: &str, rules: &Rules, marks: &mut Marks) -> Result<Jso
         for (range, kind) in secrets(name, &read.text, rules) {
             let at = string.text.start + read.raw_at(range.start)..string.text.start + read.raw_at(range.end);
             let finding = Found { kind: kind.to_owned(), start: at.start, end: at.end };
-            if SEALED.contains(&name) {
+            if SEALED.contains(&name) && if_sealed == Sealed::Report {
                 sealed.push(finding);
                 continue;
             }

@@ -295,7 +295,12 @@ impl Redactor {
 
     /// The JSON document with the secrets in its strings replaced; every other byte is the input's.
     pub fn redact_json(&mut self, body: &str) -> Result<JsonRedaction, NotJson> {
-        json::redact(body, &self.rules, &mut self.marks)
+        json::redact(body, &self.rules, &mut self.marks, json::Sealed::Report)
+    }
+
+    /// The same for a document that is kept and never sent again: thinking loses its secrets, too, and with them its seal.
+    pub fn redact_json_to_keep(&mut self, body: &str) -> Result<JsonRedaction, NotJson> {
+        json::redact(body, &self.rules, &mut self.marks, json::Sealed::Redact)
     }
 
     /// Redacts text that comes in chunks.

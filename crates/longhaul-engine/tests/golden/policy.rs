@@ -5,7 +5,7 @@
 //! true`. The models of the three dialects are made to count alike, so that they cut alike.
 
 use longhaul_engine::models::{self, Model};
-use longhaul_engine::plan::{Keep, Wish};
+use longhaul_engine::plan::{Handles, Keep, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::SessionKey;
 use longhaul_engine::{Dialect, Tokens};
@@ -49,7 +49,7 @@ pub fn setting(dialect: Dialect, lines: &[&str]) -> Setting {
             "to" => wish.to_tokens = Some(Tokens(number() as u64)),
             "force" => wish.force = true,
             "key" => wish.key = Some(SessionKey::new([9; 32])),
-            "keep" => wish.keep = Keep::Originals(SessionKey::new([7; 32])),
+            "keep" => wish.keep = Keep::Originals(Handles::new(SessionKey::new([7; 32]))),
             "model" => value.clone_into(&mut name),
             "focus" => wish.focus = Some(value.to_owned()),
             "engine" => {

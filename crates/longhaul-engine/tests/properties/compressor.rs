@@ -11,7 +11,7 @@ use longhaul_engine::evidence::Evidence;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::meter::Meter;
-use longhaul_engine::plan::{Compressor, Engine, Keep, Outcome, Plan, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Handles, Keep, Outcome, Plan, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Content, Redactor, Rules, SessionKey};
 use longhaul_engine::rewrite::{Edit, Rewrite};
@@ -34,7 +34,7 @@ tests! {
 const CASES: u64 = 3_400;
 
 fn wish() -> Wish {
-    let keep = Keep::Originals(SessionKey::new([7; 32]));
+    let keep = Keep::Originals(Handles::new(SessionKey::new([7; 32])));
     Wish { force: true, keep, ..Wish::default() }
 }
 

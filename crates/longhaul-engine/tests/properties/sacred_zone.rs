@@ -4,7 +4,9 @@ use crate::support::{corpus, generate, policy};
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::known::Known;
 use longhaul_engine::models;
-use longhaul_engine::plan::{Engine, Fate, Keep, Outcome, Plan, Report, SacredZone, Step, What, Wish};
+use longhaul_engine::plan::{
+    Engine, Fate, Handles, Keep, Outcome, Plan, Report, SacredZone, Step, What, Wish,
+};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::SessionKey;
 use longhaul_engine::{Dialect, Tokens, wire};
@@ -30,7 +32,7 @@ tests! {
 }
 
 fn wish() -> Wish {
-    let keep = Keep::Originals(SessionKey::new([7; 32]));
+    let keep = Keep::Originals(Handles::new(SessionKey::new([7; 32])));
     let session = Some("s1".into());
     Wish { keep, session, ..Wish::default() }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use longhaul_engine::Tokens;
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
-use longhaul_engine::plan::{self, Keep, Plan, Report, Wish};
+use longhaul_engine::plan::{self, Handles, Keep, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Rules, SessionKey};
 use serde::Serialize;
@@ -134,7 +134,7 @@ impl<'a> Call<'a> {
             focus: self.args.focus.clone(),
             rules: rules.clone(),
             keep_from: self.args.keep_from,
-            keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(key())),
+            keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(Handles::new(key()))),
             ..Wish::default()
         };
         let compacted = plan::engine(policy.engine).compact(policy, &wish, &mut memory.known, &transcript);
