@@ -1,0 +1,172 @@
+//! What stands around the messages of a body: tools, system prompt, settings.
+//!
+//! Agents send it with every request, mostly the same, and some change a line in the middle of it each time. So its larger pieces are
+//! kept once for all sessions of a tenant, and an envelope is a template with references to them:
+//!
+//! ```text
+//! {"model":"m","system":[{"text":"billing 17"},␁42␁],"tools":[␁7␁,␁8␁],"messages":[␂,␂]}
+//! ```
+//!
+//! The signs are control characters, which stand nowhere in JSON.
+
+use std::collections::BTreeSet;
+
+use longhaul_engine::identity::Identity;
+use longhaul_engine::redact::{Redactor, Rules};
+use longhaul_engine::transcript::Envelope as Around;
+use longhaul_engine::{Dialect, Transcript, wire};
+
+use super::error::{Result, StoreError};
+use super::log::Tenant;
+use super::sql::Sql;
+
+/// Around the number of a piece.
+const PIECE: char = '\u{1}';
+/// Where the messages go, around what parts them.
+const HOLE: char = '\u{2}';
+/// A piece of so many bytes is kept by itself.
+const LARGE: usize = 256;
+
+/// An envelope that was made ready.
+#[derive(Debug, Clone)]
+pub struct Envelope {
+    identity: Identity,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone)]
+enum Part {
+    Literal(String),
+    Piece(Identity, String),
+    /// Where the messages go, and what parts them.
+    Hole(String),
+}
+
+impl Envelope {
+    /// The envelope of a body, secrets taken out; nothing where the body has no list of messages.
+    pub(super) fn of(tenant: &Tenant, transcript: &Transcript<'_>, rules: &Rules) -> Option<Self> {
+        let Around { before, between, behind } = transcript.envelope()?;
+        let identities = tenant.identities();
+        let identity =
+            identities.of(&[b"envelope", before.as_bytes(), between.as_bytes(), behind.as_bytes()]);
+        let mut redactor = Redactor::keyed(rules.clone(), tenant.shared_key());
+        let clean = redactor.redact_json_to_keep(&[before, behind].concat()).ok()?.text;
+        let indent = before.len() - before.trim_end_matches([' ', '\t', '\r', '\n']).len();
+        let identify = |text: &str| identities.of(&[b"piece", text.as_bytes()]);
+        let parts = split(transcript.dialect, clean.as_str(), indent, between, identify)?;
+        Some(Self { identity, parts })
+    }
+}
+
+/// The parts of a body without messages. Those would stand behind the list's bracket and the white space of the indent.
+fn split(
+    dialect: Dialect,
+    body: &str,
+    indent: usize,
+    between: &str,
+    identify: impl Fn(&str) -> Identity,
+) -> Option<Vec<Part>> {
+    let (transcript, _) = wire::parse(dialect, body).ok()?;
+    let hole = transcript.envelope()?.before.len() + indent;
+    let mut cuts: Vec<(usize, usize)> =
+        transcript.preamble.iter().map(|block| block.at.range()).map(|at| (at.start, at.end)).collect();
+    cuts.retain(|(start, end)| end - start >= LARGE);
+    cuts.push((hole, hole));
+    cuts.sort_unstable();
+    let (mut parts, mut copied) = (Vec::new(), 0);
+    for (start, end) in cuts.into_iter().filter(|(start, end)| start <= end) {
+        if start < copied {
+            continue;
+        }
+        parts.push(Part::Literal(body[copied..start].to_owned()));
+        let piece = &body[start..end];
+        parts.push(match start == hole {
+            true => Part::Hole(between.to_owned()),
+            false => Part::Piece(identify(piece), piece.to_owned()),
+        });
+        copied = end;
+    }
+    parts.push(Part::Literal(body[copied..].to_owned()));
+    Some(parts)
+}
+
+/// Keeps an envelope, and says its number.
+pub(super) async fn keep(sql: &mut dyn Sql, tenant: &Tenant, envelope: &Envelope) -> Result<i64> {
+    let find = "SELECT id FROM envelopes WHERE identity = $1 AND tenant = $2";
+    let identity = envelope.identity.0.as_slice();
+    if let Some(row) = sql.row(find, &[identity.into(), tenant.id.into()]).await? {
+        return row.int(0);
+    }
+    let mut template = String::new();
+    for part in &envelope.parts {
+        match part {
+            Part::Literal(text) => template.push_str(text),
+            Part::Hole(between) => template.extend([HOLE.to_string(), between.clone(), HOLE.to_string()]),
+            Part::Piece(identity, text) => {
+                let number = piece(sql, tenant, identity, text).await?;
+                template.extend([PIECE.to_string(), number.to_string(), PIECE.to_string()]);
+            }
+        }
+    }
+    let make = "INSERT INTO envelopes (tenant, identity, template) VALUES ($1, $2, $3) RETURNING id";
+    let row = sql.row(make, &[tenant.id.into(), identity.into(), template.into()]).await?;
+    row.ok_or_else(|| StoreError::Failed("an envelope was not kept".to_owned()))?.int(0)
+}
+
+async fn piece(sql: &mut dyn Sql, tenant: &Tenant, identity: &Identity, text: &str) -> Result<i64> {
+    let find = "SELECT id FROM chunks WHERE identity = $1 AND tenant = $2";
+    let identity = identity.0.as_slice();
+    if let Some(row) = sql.row(find, &[identity.into(), tenant.id.into()]).await? {
+        return row.int(0);
+    }
+    let make = "INSERT INTO chunks (tenant, identity, text) VALUES ($1, $2, $3) RETURNING id";
+    let row = sql.row(make, &[tenant.id.into(), identity.into(), text.into()]).await?;
+    row.ok_or_else(|| StoreError::Failed("a piece of an envelope was not kept".to_owned()))?.int(0)
+}
+
+/// Takes away envelopes that no request has, and pieces that no envelope has.
+pub(super) async fn sweep(sql: &mut dyn Sql, tenant: &Tenant) -> Result<()> {
+    let unused = "DELETE FROM envelopes WHERE tenant = $1 AND id NOT IN (SELECT envelope FROM requests WHERE tenant = $1)";
+    sql.run(unused, &[tenant.id.into()]).await?;
+    let rows = sql.rows("SELECT template FROM envelopes WHERE tenant = $1", &[tenant.id.into()]).await?;
+    let templates = rows.iter().map(|row| row.text(0)).collect::<Result<Vec<_>>>()?;
+    let numbers = templates.iter().flat_map(|template| template.split(PIECE).skip(1).step_by(2));
+    let used: BTreeSet<i64> = numbers.filter_map(|number| number.parse().ok()).collect();
+    for row in sql.rows("SELECT id FROM chunks WHERE tenant = $1", &[tenant.id.into()]).await? {
+        let piece = row.int(0)?;
+        if !used.contains(&piece) {
+            sql.run("DELETE FROM chunks WHERE id = $1 AND tenant = $2", &[piece.into(), tenant.id.into()])
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+/// A body: the envelope with messages in its hole.
+pub(super) async fn filled(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    envelope: i64,
+    messages: &[&str],
+) -> Result<String> {
+    let gone = |what: &str| StoreError::Damaged(format!("{what} of a request is missing"));
+    let find = "SELECT template FROM envelopes WHERE id = $1 AND tenant = $2";
+    let row =
+        sql.row(find, &[envelope.into(), tenant.id.into()]).await?.ok_or_else(|| gone("the envelope"))?;
+    let template = row.text(0)?;
+    let mut body = String::new();
+    for (at, part) in template.split(PIECE).enumerate() {
+        if at % 2 == 0 {
+            match part.split(HOLE).collect::<Vec<_>>()[..] {
+                [before, between, behind] => body.extend([before, &messages.join(between), behind]),
+                _ => body.push_str(part),
+            }
+            continue;
+        }
+        let number: i64 = part.parse().map_err(|_| gone("a reference"))?;
+        let find = "SELECT text FROM chunks WHERE id = $1 AND tenant = $2";
+        let row = sql.row(find, &[number.into(), tenant.id.into()]).await?.ok_or_else(|| gone("a piece"))?;
+        body.push_str(&row.text(0)?);
+    }
+    Ok(body)
+}

@@ -1,0 +1,261 @@
+//! From a request to the log, and from a compaction to an epoch: where the engine's types meet the store's.
+
+use std::collections::BTreeSet;
+
+use longhaul_engine::Transcript;
+use longhaul_engine::identity::Identity;
+use longhaul_engine::ledger::Ledger;
+use longhaul_engine::plan::{Handles, Outcome, What};
+use longhaul_engine::redact::{Content, Redacted, Redactor, Rules, SessionKey};
+use longhaul_engine::transcript::{Part, Role, Speaker, UnitKind};
+use serde::Serialize;
+
+use super::Store;
+use super::envelope::Envelope;
+use super::epochs::{Commit, Committed, EpochId, Lease};
+use super::error::{Result, StoreError};
+use super::log::{self, Appended, Batch, BlockRow, Entry, Session, SessionId, Tenant};
+use crate::agents::Moment;
+
+/// How often a batch is made ready again because another was faster.
+const TRIES: usize = 20;
+
+/// How much of what was said first names a session.
+const TITLE: usize = 80;
+
+/// A request that is in the log.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// The session that it belongs to.
+    pub session: Session,
+    /// How many of its messages were new.
+    pub new: usize,
+    /// What was decided about it before.
+    pub view: View,
+}
+
+/// What was decided about a history so far.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    /// The decisions; empty where there are none.
+    pub ledger: Ledger,
+    /// The number of the epoch that made them.
+    pub number: Option<usize>,
+    /// The head that the next compaction goes on from.
+    pub base: Option<EpochId>,
+}
+
+impl Store {
+    /// Records a request: finds its session, forks one or begins one, and writes what is new, secrets taken out.
+    pub async fn record(
+        &self,
+        tenant: &Tenant,
+        transcript: &Transcript<'_>,
+        rules: &Rules,
+        at: Moment,
+    ) -> Result<Recorded> {
+        let chain = tenant.identities().chain(transcript);
+        for _ in 0..TRIES {
+            let batch = self.prepare(tenant, transcript, &chain, rules, at).await?;
+            if let Appended::Done { session, new } = self.append(tenant, batch).await? {
+                let view = self.view(tenant, &session, transcript).await?;
+                return Ok(Recorded { session, new, view });
+            }
+        }
+        Err(StoreError::Busy("others keep writing to the same session; try again".to_owned()))
+    }
+
+    async fn prepare(
+        &self,
+        tenant: &Tenant,
+        transcript: &Transcript<'_>,
+        chain: &[Identity],
+        rules: &Rules,
+        at: Moment,
+    ) -> Result<Batch> {
+        let located = self.locate(tenant, chain).await?;
+        let known = located.as_ref().map_or(0, |located| located.known);
+        let continues = match known < chain.len() {
+            true => self.of_checkpoint(tenant, transcript).await?,
+            false => None,
+        };
+        let key = match (&located, &continues) {
+            (Some(located), _) => located.session.key.clone(),
+            (None, Some(session)) => session.key.clone(),
+            (None, None) => SessionKey::new(log::random()?),
+        };
+        let continues = continues.filter(|session| session.key == key).map(|session| session.id);
+        let envelope = Envelope::of(tenant, transcript, rules).ok_or_else(|| {
+            StoreError::Wrong("a body without a list of messages has no session".to_owned())
+        })?;
+        let mut redactor = Redactor::keyed(rules.clone(), key.clone());
+        let model = transcript.model.as_deref().map(|model| redactor.redact(model, Content::Text).text);
+        let title = title(transcript, &mut redactor);
+        let entries = entries(transcript, known, &Handles::new(key.clone()), &mut redactor);
+        let (chain, dialect, name) = (chain.to_owned(), transcript.dialect, log::random_name()?);
+        Ok(Batch { chain, entries, known, envelope, key, dialect, model, title, name, continues, at })
+    }
+
+    /// The session whose compaction wrote a checkpoint that stands in this body.
+    async fn of_checkpoint(&self, tenant: &Tenant, transcript: &Transcript<'_>) -> Result<Option<Session>> {
+        for unit in transcript.units.iter().rev() {
+            if let UnitKind::Checkpoint(block) = &unit.kind {
+                let found = self.by_mark(tenant, mark(tenant, &block.text())).await?;
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn by_mark(&self, tenant: &Tenant, mark: [u8; 32]) -> Result<Option<Session>> {
+        let tenant = tenant.clone();
+        self.read(std::sync::Arc::new(move |sql| {
+            let tenant = tenant.clone();
+            Box::pin(async move {
+                let find =
+                    "SELECT session FROM epochs WHERE mark = $1 AND tenant = $2 ORDER BY id DESC LIMIT 1";
+                match sql.row(find, &[mark.as_slice().into(), tenant.id.into()]).await? {
+                    Some(row) => log::session(sql, &tenant, SessionId(row.int(0)?)).await,
+                    None => Ok(None),
+                }
+            })
+        }))
+        .await
+    }
+
+    /// The newest view that is of this very history: a client that went back has less than the view in force is about.
+    async fn view(&self, tenant: &Tenant, session: &Session, transcript: &Transcript<'_>) -> Result<View> {
+        let base = session.head;
+        let mut at = base;
+        while let Some(id) = at {
+            let Some(epoch) = self.epoch(tenant, id).await? else { break };
+            if epoch.ledger.matches(transcript) {
+                return Ok(View { ledger: epoch.ledger, number: Some(epoch.number), base });
+            }
+            at = epoch.parent;
+        }
+        Ok(View { base, ..View::default() })
+    }
+
+    /// Keeps a compaction of a recorded request as the session's next epoch.
+    pub async fn keep(
+        &self,
+        tenant: &Tenant,
+        recorded: &Recorded,
+        transcript: &Transcript<'_>,
+        outcome: &Outcome,
+        rules: &Rules,
+        lease: Option<Lease>,
+        at: Moment,
+    ) -> Result<Committed> {
+        let key = recorded.session.key.clone();
+        let mut redactor = Redactor::keyed(rules.clone(), key.clone());
+        let handles = Handles::new(key);
+        let logged: BTreeSet<String> = transcript.parts().map(|part| handles.of_block(part.block)).collect();
+        let remains = outcome.originals.iter().filter(|original| !logged.contains(&original.handle));
+        let remains = remains
+            .map(|original| {
+                let text = redactor.redact(&original.text, Content::Text).text;
+                (original.handle.clone(), original.what.name(), text)
+            })
+            .collect();
+        let restart = outcome.report.restart.as_ref().map(|_| log::random_name()).transpose()?;
+        let commit = Commit {
+            base: recorded.view.base,
+            lease,
+            length: transcript.message_count(),
+            ledger: kept(&outcome.ledger, &mut redactor)?,
+            report: kept(&outcome.report, &mut redactor)?,
+            kept: outcome.ledger.untouched(transcript),
+            mark: outcome.ledger.checkpoint().map(|text| mark(tenant, text)),
+            remains,
+            restart,
+            at,
+        };
+        self.commit(tenant, recorded.session.id, commit).await
+    }
+}
+
+/// What a checkpoint is known by.
+fn mark(tenant: &Tenant, text: &str) -> [u8; 32] {
+    tenant.identities().of(&[b"checkpoint", text.trim_end().as_bytes()]).0
+}
+
+/// A value as JSON without secrets. What the engine decides with handles holds none, so that the same is decided again.
+fn kept(value: &impl Serialize, redactor: &mut Redactor) -> Result<Redacted> {
+    let failed = |error: &dyn std::fmt::Display| {
+        StoreError::Failed(format!("a compaction cannot be written down: {error}"))
+    };
+    let json = serde_json::to_string(value).map_err(|error| failed(&error))?;
+    redactor.redact_json_to_keep(&json).map(|json| json.text).map_err(|error| failed(&error))
+}
+
+fn entries(
+    transcript: &Transcript<'_>,
+    known: usize,
+    handles: &Handles,
+    redactor: &mut Redactor,
+) -> Vec<Entry> {
+    let count = transcript.message_count();
+    let parts = transcript.parts_by_message(known..count);
+    let messages = (known..count).filter_map(|index| transcript.message(index)).zip(parts);
+    messages
+        .enumerate()
+        .map(|(at, (message, parts))| {
+            let (text, found) = match redactor.redact_json_to_keep(message) {
+                Ok(json) => (json.text, json.found.len()),
+                // Nested too deep to be read as JSON: it is read as text.
+                Err(_) => {
+                    let redaction = redactor.redact(message, Content::Text);
+                    (redaction.text, redaction.found.len())
+                }
+            };
+            let blocks = parts.into_iter().map(|part| block(transcript, part, handles, redactor)).collect();
+            Entry { text, redacted: found > 0, step: step_of(transcript, known + at), blocks }
+        })
+        .collect()
+}
+
+/// The first message of the step that a message belongs to: results go with the reply before them, and so do replies in a row.
+fn step_of(transcript: &Transcript<'_>, message: usize) -> usize {
+    let goes_on = |message: &usize| match transcript.role(*message) {
+        Some(Role::Assistant) => {
+            message.checked_sub(1).is_some_and(|before| transcript.role(before) == Some(Role::Assistant))
+        }
+        Some(Role::Tool) => true,
+        Some(Role::User) => transcript.begins_with_result(*message),
+        Some(Role::System) | None => false,
+    };
+    let mut first = message;
+    while first > 0 && goes_on(&first) {
+        first -= 1;
+    }
+    first
+}
+
+fn block(
+    transcript: &Transcript<'_>,
+    part: Part<'_, '_>,
+    handles: &Handles,
+    redactor: &mut Redactor,
+) -> BlockRow {
+    let tool = part.kind.exchange().map(|exchange| &exchange.tool).filter(|tool| !tool.is_empty());
+    BlockRow {
+        handle: handles.of_block(part.block),
+        what: What::of(&transcript.units[part.at.unit], part).name().to_owned(),
+        tool: tool.map(|tool| redactor.redact(tool, Content::Text).text.into_string()),
+    }
+}
+
+/// The beginning of what a person said first.
+fn title(transcript: &Transcript<'_>, redactor: &mut Redactor) -> Option<Redacted> {
+    let said = transcript.units.iter().find_map(|unit| match &unit.kind {
+        UnitKind::Prompt { by: Speaker::User, blocks } => {
+            blocks.iter().map(|block| block.text()).find(|text| !text.trim().is_empty())
+        }
+        _ => None,
+    })?;
+    Some(redactor.redact(&said, Content::Text).text.on_one_line(TITLE))
+}

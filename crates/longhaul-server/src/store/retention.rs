@@ -1,0 +1,158 @@
+//! What goes: sessions that somebody deletes, that are old, or for which there is no more room.
+//!
+//! What another session shares stays until that one goes, too; all else goes from every table and index, and [`Store::vacuum`]
+//! leaves nothing of it in free pages either.
+
+use std::sync::Arc;
+
+use super::Store;
+use super::envelope;
+use super::error::Result;
+use super::log::{self, BlockRow, Session, SessionId, State, Tenant};
+use super::schema::{MOST_MESSAGES, number};
+use super::sql::Sql;
+use crate::agents::Moment;
+
+/// So many times is looked whether enough has gone.
+const ROUNDS: usize = 4;
+
+/// What is too old, or too much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Expiry {
+    /// Sessions that were not written since then go.
+    pub before: Option<Moment>,
+    /// The sessions written longest ago go until the store takes no more than this many bytes.
+    pub most_bytes: Option<u64>,
+}
+
+/// What went.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Swept {
+    /// The names of the sessions.
+    pub sessions: Vec<String>,
+    /// How many bytes the store took before,
+    pub before: u64,
+    /// and takes now.
+    pub after: u64,
+}
+
+async fn delete(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId) -> Result<()> {
+    let mut at = Some(log::held_session(sql, tenant, id).await?);
+    while let Some(session) = at {
+        trim(sql, tenant, &session).await?;
+        // A deleted parent that was kept for this one may go now, or more of it.
+        at = match session.parent {
+            Some(parent) => {
+                log::session(sql, tenant, parent).await?.filter(|parent| parent.state == State::Deleted)
+            }
+            None => None,
+        };
+    }
+    envelope::sweep(sql, tenant).await
+}
+
+/// Takes away all of a session that no other shares.
+async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<()> {
+    let (id, own) = (session.id.0, [session.id.0.into(), tenant.id.into()]);
+    let shared = "SELECT count(*), coalesce(max(begins), 0) FROM sessions WHERE parent = $1 AND tenant = $2";
+    let row = sql.row(shared, &own).await?;
+    let (children, keep) = row.map_or(Ok((0, 0)), |row| Ok((row.int(0)?, row.count(1)?)))?;
+    let first = keep.max(session.begins);
+    let (first, last) = (number(id, first), number(id, MOST_MESSAGES));
+    let going = "SELECT blocks FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
+    for row in sql.rows(going, &[first.into(), last.into(), tenant.id.into()]).await? {
+        for block in BlockRow::read(&row.text(0)?) {
+            let forget = "DELETE FROM blocks WHERE family = $1 AND handle = $2 AND message BETWEEN $3 AND $4";
+            sql.run(forget, &[session.family.into(), block.handle.into(), first.into(), last.into()]).await?;
+        }
+    }
+    sql.run(sql.flavour().leave_terms, &[first.into(), last.into()]).await?;
+    let messages = "DELETE FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
+    sql.run(messages, &[first.into(), last.into(), tenant.id.into()]).await?;
+    if children == 0 {
+        for forget in [
+            "DELETE FROM requests WHERE session = $1 AND tenant = $2",
+            "DELETE FROM epochs WHERE session = $1 AND tenant = $2",
+            "DELETE FROM sessions WHERE id = $1 AND tenant = $2",
+        ] {
+            sql.run(forget, &own).await?;
+        }
+        sql.run("DELETE FROM remains WHERE session = $1", &[id.into()]).await?;
+        return Ok(());
+    }
+    let longer = [session.id.0.into(), tenant.id.into(), keep.into()];
+    sql.run("DELETE FROM requests WHERE session = $1 AND tenant = $2 AND length > $3", &longer).await?;
+    sql.run("DELETE FROM epochs WHERE session = $1 AND tenant = $2 AND length > $3", &longer).await?;
+    let hide = "UPDATE sessions SET state = 'deleted', title = NULL, head = NULL, length = $1 WHERE id = $2 AND tenant = $3";
+    sql.run(hide, &[keep.max(session.begins).into(), id.into(), tenant.id.into()]).await?;
+    Ok(())
+}
+
+/// The bytes of a session's own messages.
+async fn weight(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<u64> {
+    let (first, last) = (number(session.id.0, 0), number(session.id.0, MOST_MESSAGES));
+    let sum =
+        "SELECT coalesce(sum(length(text)), 0) FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
+    let row = sql.row(sum, &[first.into(), last.into(), tenant.id.into()]).await?;
+    row.map_or(Ok(0), |row| row.count(0)).map(|bytes| bytes as u64)
+}
+
+impl Store {
+    /// Deletes a session. What only it had is gone; [`Store::vacuum`] gives back its room and leaves nothing of it in the file.
+    pub async fn delete(&self, tenant: &Tenant, session: SessionId) -> Result<()> {
+        let tenant = tenant.clone();
+        self.write(Arc::new(move |sql| {
+            let tenant = tenant.clone();
+            Box::pin(async move { delete(sql, &tenant, session).await })
+        }))
+        .await
+    }
+
+    /// Deletes what is too old or too much, and gives back its room.
+    pub async fn sweep(&self, tenant: &Tenant, expiry: Expiry) -> Result<Swept> {
+        let mut swept = Swept { before: self.size().await?, ..Swept::default() };
+        if let Some(before) = expiry.before {
+            let old = self.oldest(tenant).await?;
+            for session in old.iter().take_while(|session| session.updated < before) {
+                self.delete(tenant, session.id).await?;
+                swept.sessions.push(session.name.clone());
+            }
+        }
+        self.vacuum().await?;
+        for _ in 0..ROUNDS {
+            swept.after = self.size().await?;
+            let Some(excess) =
+                expiry.most_bytes.and_then(|most| swept.after.checked_sub(most)).filter(|more| *more > 0)
+            else {
+                break;
+            };
+            let mut freed = 0;
+            for session in self.oldest(tenant).await? {
+                if freed >= excess {
+                    break;
+                }
+                freed += self.weight(tenant, &session).await?;
+                self.delete(tenant, session.id).await?;
+                swept.sessions.push(session.name.clone());
+            }
+            self.vacuum().await?;
+        }
+        Ok(swept)
+    }
+
+    /// All sessions, those that were written longest ago first.
+    async fn oldest(&self, tenant: &Tenant) -> Result<Vec<Session>> {
+        let mut sessions = self.sessions(tenant, usize::MAX >> 1).await?;
+        sessions.reverse();
+        Ok(sessions)
+    }
+
+    async fn weight(&self, tenant: &Tenant, session: &Session) -> Result<u64> {
+        let shared = Arc::new((tenant.clone(), session.clone()));
+        self.read(Arc::new(move |sql| {
+            let shared = shared.clone();
+            Box::pin(async move { weight(sql, &shared.0, &shared.1).await })
+        }))
+        .await
+    }
+}

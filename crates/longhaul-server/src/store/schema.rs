@@ -1,0 +1,126 @@
+//! The tables, as a list of migrations to which new ones are only ever added at the end.
+//!
+//! ```text
+//! tenants ◀── sessions ◀── messages        the log: written once, in order; a fork shares its parent's beginning
+//!                │    ◀── requests ──▶ envelopes ──▶ chunks      what stood around the messages, request by request
+//!                │    ◀── epochs           the views; `sessions.head` is the one in force
+//!                └family◀── blocks, remains  what a handle leads to
+//! ```
+//!
+//! A message's number is its session's in the upper bits and its place on the path in the lower ones: a session's own messages lie
+//! side by side, in the table and in the index of terms, and an order by number is an order in time. A step is named by the number
+//! of its first message: a reply, with the results of its calls.
+
+/// One step from a schema to the next, as both databases say it.
+pub(super) struct Migration {
+    pub(super) sqlite: &'static str,
+    pub(super) postgres: &'static str,
+}
+
+/// Every step there ever was. A database has as many of them behind it as its version says.
+pub(super) const MIGRATIONS: &[Migration] = &[Migration { sqlite: SQLITE_1, postgres: POSTGRES_1 }];
+
+/// What this program knows.
+pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// How many bits of a message's number are its place.
+const PLACE_BITS: u32 = 24;
+
+/// The most messages that a session may have.
+pub(super) const MOST_MESSAGES: usize = (1 << PLACE_BITS) - 1;
+
+/// The number of a message.
+pub(super) fn number(session: i64, place: usize) -> i64 {
+    (session << PLACE_BITS) | place as i64
+}
+
+/// Whose message it is, and where it stands on the path.
+pub(super) fn session_and_place(number: i64) -> (i64, usize) {
+    (number >> PLACE_BITS, (number & ((1 << PLACE_BITS) - 1)) as usize)
+}
+
+const SQLITE_1: &str = "
+CREATE TABLE tenants (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLOB NOT NULL);
+CREATE TABLE sessions (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, tenant INTEGER NOT NULL REFERENCES tenants, name TEXT NOT NULL,
+  family INTEGER NOT NULL, key BLOB NOT NULL, parent INTEGER REFERENCES sessions, begins INTEGER NOT NULL,
+  reason TEXT NOT NULL, state TEXT NOT NULL, dialect TEXT NOT NULL, model TEXT, title TEXT, length INTEGER NOT NULL,
+  head INTEGER, held INTEGER NOT NULL, fence INTEGER NOT NULL, holder TEXT, beat INTEGER NOT NULL,
+  created INTEGER NOT NULL, updated INTEGER NOT NULL, UNIQUE (tenant, name));
+CREATE INDEX sessions_by_time ON sessions (tenant, updated);
+CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
+CREATE TABLE messages (
+  id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, step INTEGER NOT NULL, identity BLOB NOT NULL, text TEXT NOT NULL,
+  blocks TEXT NOT NULL, redacted INTEGER NOT NULL);
+CREATE INDEX messages_by_step ON messages (step);
+CREATE UNIQUE INDEX messages_by_identity ON messages (identity);
+CREATE TABLE chunks (id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, identity BLOB NOT NULL UNIQUE, text TEXT NOT NULL);
+CREATE TABLE envelopes (
+  id INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, identity BLOB NOT NULL UNIQUE, template TEXT NOT NULL);
+CREATE TABLE requests (
+  session INTEGER NOT NULL, number INTEGER NOT NULL, tenant INTEGER NOT NULL, length INTEGER NOT NULL,
+  envelope INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (session, number)) WITHOUT ROWID;
+CREATE TABLE epochs (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, tenant INTEGER NOT NULL, session INTEGER NOT NULL, parent INTEGER, number INTEGER NOT NULL,
+  length INTEGER NOT NULL, mark BLOB, kept TEXT NOT NULL, ledger TEXT NOT NULL, report TEXT NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX epochs_by_session ON epochs (session, number);
+CREATE INDEX epochs_by_mark ON epochs (mark) WHERE mark IS NOT NULL;
+CREATE TABLE blocks (
+  family INTEGER NOT NULL, handle TEXT NOT NULL, message INTEGER NOT NULL, place INTEGER NOT NULL,
+  PRIMARY KEY (family, handle)) WITHOUT ROWID;
+CREATE TABLE remains (
+  family INTEGER NOT NULL, handle TEXT NOT NULL, session INTEGER NOT NULL, what TEXT NOT NULL, text TEXT NOT NULL,
+  PRIMARY KEY (family, handle)) WITHOUT ROWID;
+CREATE VIRTUAL TABLE terms USING fts5(
+  held, content='', contentless_delete=1, detail=none, tokenize=\"ascii tokenchars '_.'\");
+";
+
+const POSTGRES_1: &str = "
+CREATE TABLE tenants (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BYTEA NOT NULL);
+CREATE TABLE sessions (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant BIGINT NOT NULL REFERENCES tenants, name TEXT NOT NULL,
+  family BIGINT NOT NULL, key BYTEA NOT NULL, parent BIGINT REFERENCES sessions, begins BIGINT NOT NULL,
+  reason TEXT NOT NULL, state TEXT NOT NULL, dialect TEXT NOT NULL, model TEXT, title TEXT, length BIGINT NOT NULL,
+  head BIGINT, held BIGINT NOT NULL, fence BIGINT NOT NULL, holder TEXT, beat BIGINT NOT NULL,
+  created BIGINT NOT NULL, updated BIGINT NOT NULL, UNIQUE (tenant, name));
+CREATE INDEX sessions_by_time ON sessions (tenant, updated);
+CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
+CREATE TABLE messages (
+  id BIGINT PRIMARY KEY, tenant BIGINT NOT NULL, step BIGINT NOT NULL, identity BYTEA NOT NULL, text TEXT NOT NULL,
+  blocks TEXT NOT NULL, redacted BIGINT NOT NULL);
+CREATE INDEX messages_by_step ON messages (step);
+CREATE UNIQUE INDEX messages_by_identity ON messages (identity);
+CREATE TABLE chunks (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant BIGINT NOT NULL, identity BYTEA NOT NULL UNIQUE, text TEXT NOT NULL);
+CREATE TABLE envelopes (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant BIGINT NOT NULL, identity BYTEA NOT NULL UNIQUE,
+  template TEXT NOT NULL);
+CREATE TABLE requests (
+  session BIGINT NOT NULL, number BIGINT NOT NULL, tenant BIGINT NOT NULL, length BIGINT NOT NULL,
+  envelope BIGINT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (session, number));
+CREATE TABLE epochs (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant BIGINT NOT NULL, session BIGINT NOT NULL, parent BIGINT,
+  number BIGINT NOT NULL, length BIGINT NOT NULL, mark BYTEA, kept TEXT NOT NULL, ledger TEXT NOT NULL, report TEXT NOT NULL, at BIGINT NOT NULL);
+CREATE INDEX epochs_by_session ON epochs (session, number);
+CREATE INDEX epochs_by_mark ON epochs (mark) WHERE mark IS NOT NULL;
+CREATE TABLE blocks (
+  family BIGINT NOT NULL, handle TEXT NOT NULL, message BIGINT NOT NULL, place BIGINT NOT NULL, PRIMARY KEY (family, handle));
+CREATE TABLE remains (
+  family BIGINT NOT NULL, handle TEXT NOT NULL, session BIGINT NOT NULL, what TEXT NOT NULL, text TEXT NOT NULL,
+  PRIMARY KEY (family, handle));
+CREATE TABLE terms (message BIGINT PRIMARY KEY, terms TSVECTOR NOT NULL);
+CREATE INDEX terms_by_term ON terms USING GIN (terms) WITH (fastupdate = off);
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_messages_read_back_and_are_ordered() {
+        for (session, place) in [(1, 0), (1, MOST_MESSAGES), (2, 0), (1 << 38, 7)] {
+            assert_eq!(session_and_place(number(session, place)), (session, place));
+        }
+        assert!(number(1, MOST_MESSAGES) < number(2, 0));
+    }
+}

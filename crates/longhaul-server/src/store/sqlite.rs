@@ -1,0 +1,409 @@
+//! The embedded store: one SQLite file, or one in memory that nothing outlives.
+//!
+//! One connection writes, under a lock of this process and SQLite's own between processes; others read beside it (write-ahead
+//! log). All work is done on threads that may block. What was committed survives a killed process; with [`Sync::Full`] a power
+//! loss, too.
+
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, TransactionBehavior};
+
+use super::Work;
+use super::error::{Result, StoreError};
+use super::schema::{MIGRATIONS, VERSION};
+use super::sql::{Flavour, Row, Sql, Value};
+
+/// Says that a file is ours: "LHst".
+const APPLICATION: i64 = 0x4c48_7374;
+
+/// How long to wait for another process before giving up on it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// So many readers are kept for the next read.
+const READERS: usize = 4;
+
+/// What a commit outlives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sync {
+    /// The process.
+    #[default]
+    Normal,
+    /// The power, too: each commit waits for the disk.
+    Full,
+}
+
+/// The store in a file or in memory.
+#[derive(Clone)]
+pub(super) struct Sqlite {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    place: Place,
+    sync: Sync,
+    writer: Mutex<Connection>,
+    readers: Mutex<Vec<Connection>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Memory,
+    File(PathBuf),
+}
+
+impl Place {
+    fn shown(&self) -> String {
+        match self {
+            Self::Memory => "the store in memory".to_owned(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+}
+
+/// The transaction of one piece of work.
+struct Transaction<'c> {
+    connection: &'c mut Connection,
+    place: &'c Place,
+}
+
+impl Sqlite {
+    /// Opens a file, or makes it: readable for its owner alone, in a folder that is made if need be.
+    pub(super) fn file(path: &Path, sync: Sync) -> Result<Self> {
+        make(path)?;
+        Self::open(Place::File(path.to_owned()), sync)
+    }
+
+    pub(super) fn memory() -> Result<Self> {
+        Self::open(Place::Memory, Sync::Normal)
+    }
+
+    fn open(place: Place, sync: Sync) -> Result<Self> {
+        let writer = connect(&place, sync)?;
+        let store = Self {
+            inner: Arc::new(Inner { place, sync, writer: Mutex::new(writer), readers: Mutex::default() }),
+        };
+        store.with_writer(|connection, place| migrate(connection, place))?;
+        Ok(store)
+    }
+
+    /// Does work that changes something, all of it or none.
+    pub(super) async fn write<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
+        let store = self.clone();
+        blocking(move || {
+            store.with_writer(|connection, place| transact(connection, place, "BEGIN IMMEDIATE", &work))
+        })
+        .await
+    }
+
+    /// Does work that changes nothing, on the state of one moment.
+    pub(super) async fn read<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
+        if self.inner.place == Place::Memory {
+            return self.write(work).await;
+        }
+        let store = self.clone();
+        blocking(move || {
+            let (place, readers) = (&store.inner.place, &store.inner.readers);
+            let free = readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let mut connection = free.map_or_else(|| connect(place, store.inner.sync), Ok)?;
+            let done = transact(&mut connection, place, "BEGIN", &work);
+            let mut readers = readers.lock().unwrap_or_else(PoisonError::into_inner);
+            if readers.len() < READERS {
+                readers.push(connection);
+            }
+            done
+        })
+        .await
+    }
+
+    /// Gives free pages back, leaves nothing of what was deleted in file or log, and keeps the index small.
+    pub(super) async fn vacuum(&self) -> Result<()> {
+        let store = self.clone();
+        blocking(move || {
+            store.inner.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            store.with_writer(|connection, place| {
+                let steps =
+                    "INSERT INTO terms (terms) VALUES ('optimize'); VACUUM; PRAGMA wal_checkpoint(TRUNCATE);";
+                connection.execute_batch(steps).map_err(|e| failed(place, &e))
+            })
+        })
+        .await
+    }
+
+    /// What is wrong with the file, if anything is.
+    pub(super) async fn faults(&self) -> Result<Vec<String>> {
+        let store = self.clone();
+        blocking(move || {
+            store.with_writer(|connection, place| {
+                let mut transaction = Transaction { connection, place };
+                let rows = ready(transaction.rows("PRAGMA integrity_check", &[]))?;
+                let index = connection.execute_batch("INSERT INTO terms (terms) VALUES ('integrity-check')");
+                let mut faults = rows.iter().map(|row| row.text(0)).collect::<Result<Vec<String>>>()?;
+                faults.retain(|fault| fault != "ok");
+                faults.extend(index.err().map(|error| format!("the index of terms: {error}")));
+                Ok(faults)
+            })
+        })
+        .await
+    }
+
+    /// How many bytes it takes.
+    pub(super) async fn size(&self) -> Result<u64> {
+        let store = self.clone();
+        blocking(move || {
+            store.with_writer(|connection, place| {
+                let mut transaction = Transaction { connection, place };
+                let pages = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+                let row = ready(transaction.row(pages, &[]))?;
+                row.map_or(Ok(0), |row| row.count(0)).map(|bytes| bytes as u64)
+            })
+        })
+        .await
+    }
+
+    fn with_writer<T>(&self, work: impl FnOnce(&mut Connection, &Place) -> Result<T>) -> Result<T> {
+        let mut writer = self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut writer, &self.inner.place)
+    }
+}
+
+/// Makes the file before SQLite does, so that it never was readable for others.
+fn make(path: &Path) -> Result<()> {
+    let refused = |error: std::io::Error| {
+        let shown = path.display();
+        StoreError::Forbidden(format!(
+            "cannot make the store {shown}: {error}; name another place with --store"
+        ))
+    };
+    if path.exists() {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
+        private_folder(folder).map_err(refused)?;
+    }
+    match private_file(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map_err(refused),
+    }
+}
+
+#[cfg(unix)]
+fn private_file(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop)
+}
+
+#[cfg(unix)]
+fn private_folder(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// The data folder is the user's own elsewhere.
+#[cfg(not(unix))]
+fn private_file(path: &Path) -> std::io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).open(path).map(drop)
+}
+
+#[cfg(not(unix))]
+fn private_folder(path: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+fn connect(place: &Place, sync: Sync) -> Result<Connection> {
+    let connection = match place {
+        Place::Memory => Connection::open_in_memory(),
+        Place::File(path) => Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        ),
+    };
+    let connection = connection.map_err(|e| failed(place, &e))?;
+    let synchronous = match sync {
+        Sync::Normal => "NORMAL",
+        Sync::Full => "FULL",
+    };
+    let set_up = || {
+        connection.busy_timeout(PATIENCE)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.execute_batch(&format!(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA temp_store = MEMORY;"
+        ))
+    };
+    set_up().map_err(|e| failed(place, &e))?;
+    Ok(connection)
+}
+
+/// Brings the tables up to date, one step a transaction: who is killed half-way finds the step undone.
+fn migrate(connection: &mut Connection, place: &Place) -> Result<()> {
+    let ours = |connection: &Connection| -> rusqlite::Result<(i64, i64, i64)> {
+        let ask = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+        let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        Ok((ask("application_id")?, ask("user_version")?, tables))
+    };
+    loop {
+        let step = |connection: &mut Connection| -> rusqlite::Result<(i64, i64, i64)> {
+            let found = ours(connection)?;
+            if found.1 >= VERSION || (found.0 != APPLICATION && found.2 > 0) {
+                return Ok(found);
+            }
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            // Another process may have been faster.
+            let (_, version, _) = ours(&transaction)?;
+            if let Some(migration) = usize::try_from(version).ok().and_then(|done| MIGRATIONS.get(done)) {
+                transaction.execute_batch(migration.sqlite)?;
+                let version = version + 1;
+                let stamp = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {version}");
+                transaction.execute_batch(&stamp)?;
+            }
+            transaction.commit()?;
+            ours(connection)
+        };
+        let shown = place.shown();
+        match step(connection).map_err(|e| failed(place, &e))? {
+            (application, _, tables) if application != APPLICATION && tables > 0 => {
+                return Err(StoreError::Damaged(format!(
+                    "{shown} is a database of another program, and is left as it is"
+                )));
+            }
+            (_, version, _) if version > VERSION => {
+                return Err(StoreError::Newer(format!(
+                    "{shown} was written by a newer longhaul (its tables are of version {version}, this one knows {VERSION}); update longhaul"
+                )));
+            }
+            (_, VERSION, _) => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+/// Runs what may block where it keeps nobody else waiting.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(StoreError::Failed(format!("the store's work was broken off: {error}"))))
+}
+
+/// Does work between the beginning of a transaction and its end; what fails leaves nothing behind.
+fn transact<T>(connection: &mut Connection, place: &Place, begin: &str, work: &Work<T>) -> Result<T> {
+    let say =
+        |connection: &Connection, word: &str| connection.execute_batch(word).map_err(|e| failed(place, &e));
+    say(connection, begin)?;
+    let done = ready(work(&mut Transaction { connection, place }));
+    let done = done.and_then(|done| say(connection, "COMMIT").map(|()| done));
+    if done.is_err() && !connection.is_autocommit() {
+        // Where even this fails, closing the connection does the same.
+        let _ = say(connection, "ROLLBACK");
+    }
+    done
+}
+
+/// What work on SQLite gives: it never makes anybody wait for a wake-up.
+fn ready<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => Err(StoreError::Failed("work on the store waited for something else".to_owned())),
+    }
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+impl Transaction<'_> {
+    fn prepare(&self, statement: &str) -> Result<rusqlite::CachedStatement<'_>> {
+        // The same numbers, with the sign that SQLite reads as numbers.
+        let statement = statement.replace('$', "?");
+        self.connection.prepare_cached(&statement).map_err(|e| failed(self.place, &e))
+    }
+}
+
+#[async_trait]
+impl Sql for Transaction<'_> {
+    async fn rows(&mut self, statement: &str, values: &[Value]) -> Result<Vec<Row>> {
+        let mut statement = self.prepare(statement)?;
+        read(&mut statement, values).map_err(|e| failed(self.place, &e))
+    }
+
+    async fn run(&mut self, statement: &str, values: &[Value]) -> Result<usize> {
+        let mut statement = self.prepare(statement)?;
+        statement.execute(rusqlite::params_from_iter(values)).map_err(|e| failed(self.place, &e))
+    }
+
+    fn flavour(&self) -> &'static Flavour {
+        &FLAVOUR
+    }
+}
+
+fn read(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec<Row>> {
+    let columns = statement.column_count();
+    let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+    let mut read = Vec::new();
+    while let Some(row) = rows.next()? {
+        let value = |column| {
+            Ok(match row.get_ref(column)? {
+                ValueRef::Null => Value::Null,
+                ValueRef::Integer(number) => Value::Int(number),
+                ValueRef::Real(number) => Value::Int(number as i64),
+                ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+                ValueRef::Blob(bytes) => Value::Bytes(bytes.to_owned()),
+            })
+        };
+        read.push(Row((0..columns).map(value).collect::<rusqlite::Result<_>>()?));
+    }
+    Ok(read)
+}
+
+const FLAVOUR: Flavour = Flavour {
+    for_update: "",
+    lock: None,
+    enter_terms: "INSERT INTO terms (rowid, held) VALUES ($1, $2)",
+    leave_terms: "DELETE FROM terms WHERE rowid BETWEEN $1 AND $2",
+    having_term: "SELECT rowid FROM terms WHERE terms MATCH $1 AND rowid BETWEEN $2 AND $3 ORDER BY rowid DESC LIMIT $4",
+    term: |term| format!("\"{}\"", term.replace('"', "\"\"")),
+};
+
+/// What a failure of SQLite means for the caller, in one line.
+fn failed(place: &Place, error: &rusqlite::Error) -> StoreError {
+    let shown = place.shown();
+    let Some(code) = error.sqlite_error_code() else {
+        return StoreError::Failed(format!("{shown}: {error}"));
+    };
+    match code {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
+            StoreError::Busy(format!(
+                "{shown} is locked by another process, or lies on a file system without locks; try again, or name another place with --store"
+            ))
+        }
+        ErrorCode::DiskFull => StoreError::Full(format!(
+            "there is no room for {shown}; make some, or name another place with --store"
+        )),
+        ErrorCode::ReadOnly
+        | ErrorCode::CannotOpen
+        | ErrorCode::PermissionDenied
+        | ErrorCode::AuthorizationForStatementDenied => StoreError::Forbidden(format!(
+            "{shown} cannot be opened for writing; mend its permissions, or name another place with --store"
+        )),
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Damaged(format!(
+            "{shown} is damaged or no store ({error}); restore a copy, or name another place with --store"
+        )),
+        // A limit on the size of files is told as a failed write.
+        ErrorCode::SystemIoFailure => StoreError::Full(format!(
+            "{shown} cannot be read or written ({error}); is the disk full or broken?"
+        )),
+        _ => StoreError::Failed(format!("{shown}: {error}")),
+    }
+}
