@@ -40,106 +40,126 @@ impl Identities {
     pub fn chain(&self, transcript: &Transcript<'_>) -> Vec<Identity> {
         let start = self.of(&[b"messages in ", transcript.dialect.name().as_bytes()]);
         let messages = (0..transcript.message_count()).filter_map(|index| transcript.message(index));
-        let said = messages.scan(start, |before, message| {
+        let mut says = Vec::new();
+        let chain = messages.scan(start, |before, message| {
+            says.clear();
             // A transcript is of a body that was scanned to its end, so nothing here can fail.
-            let says = self.value(message, &mut Scanner::new(message), 0).unwrap_or_default();
+            let _ = value(message, &mut Scanner::new(message), 0, &mut says);
             *before = self.of(&[b"then", &before.0, &says]);
             Some(*before)
         });
-        said.collect()
+        chain.collect()
     }
 
     /// The identity of bytes of any other kind, by themselves.
     #[must_use]
     pub fn of(&self, parts: &[&[u8]]) -> Identity {
-        Identity(self.hash(parts))
-    }
-
-    fn hash(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         for part in parts {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
         }
-        *hasher.finalize().as_bytes()
+        Identity(*hasher.finalize().as_bytes())
     }
+}
 
-    /// What a value says.
-    fn value<'b>(&self, body: &'b str, scanner: &mut Scanner<'b>, depth: u32) -> Result<[u8; 32], NotJson> {
-        match scanner.peek() {
-            b'{' if depth < DEEPEST => self.object(body, scanner, depth),
-            b'[' if depth < DEEPEST => {
-                let mut says = vec![b'['];
-                scanner.elements(|scanner| {
-                    says.extend_from_slice(&self.value(body, scanner, depth + 1)?);
-                    Ok(())
-                })?;
-                Ok(self.hash(&[&says]))
-            }
-            _ => {
-                let (at, kind) = scanner.value()?;
-                Ok(self.scalar(body, at, kind))
-            }
-        }
-    }
-
-    fn object<'b>(&self, body: &'b str, scanner: &mut Scanner<'b>, depth: u32) -> Result<[u8; 32], NotJson> {
-        let mut members: Vec<[[u8; 32]; 2]> = Vec::new();
-        scanner.members(|scanner, key, _| {
-            let name = unescape(&body[key.range()]);
-            let is_null = scanner.peek() == b'n';
-            if is_null || name == MARK {
-                scanner.value()?;
-                return Ok(());
-            }
-            let says = match (&*name, scanner.peek()) {
-                ("content", b'"') => {
-                    let (at, kind) = scanner.value()?;
-                    self.only_text(self.scalar(body, at, kind))
-                }
-                ("type", b'"') => {
-                    let (at, kind) = scanner.value()?;
-                    match &body[at.unquoted().range()] {
-                        "input_text" | "output_text" => self.string("text"),
-                        _ => self.scalar(body, at, kind),
-                    }
-                }
-                _ => self.value(body, scanner, depth + 1)?,
-            };
-            members.push([self.string(&name), says]);
+/// Writes what a value says, in one way only: each kind has its sign, each string its length, and members come by their names.
+fn value<'b>(
+    body: &'b str,
+    scanner: &mut Scanner<'b>,
+    depth: u32,
+    says: &mut Vec<u8>,
+) -> Result<(), NotJson> {
+    match scanner.peek() {
+        b'{' if depth < DEEPEST => object(body, scanner, depth, says),
+        b'[' if depth < DEEPEST => {
+            says.push(b'[');
+            scanner.elements(|scanner| value(body, scanner, depth + 1, says))?;
+            says.push(b']');
             Ok(())
-        })?;
-        Ok(self.members(members))
-    }
-
-    fn members(&self, mut members: Vec<[[u8; 32]; 2]>) -> [u8; 32] {
-        members.sort_unstable();
-        let says: Vec<u8> = b"{".iter().copied().chain(members.into_iter().flatten().flatten()).collect();
-        self.hash(&[&says])
-    }
-
-    /// What a list of one text says, whose words say this.
-    fn only_text(&self, words: [u8; 32]) -> [u8; 32] {
-        let block =
-            self.members(vec![[self.string("type"), self.string("text")], [self.string("text"), words]]);
-        let says: Vec<u8> = b"[".iter().copied().chain(block).collect();
-        self.hash(&[&says])
-    }
-
-    fn scalar(&self, body: &str, at: Span, kind: Kind) -> [u8; 32] {
-        match kind {
-            Kind::Plain => self.string(&body[at.unquoted().range()]),
-            Kind::Escaped => self.string(&unescape(&body[at.unquoted().range()])),
-            // Half a character is told from another half by its bytes alone.
-            Kind::Damaged => self.hash(&[b"damaged", body[at.range()].as_bytes()]),
-            Kind::Object | Kind::Array | Kind::Scalar => {
-                self.hash(&[b"as it stands", body[at.range()].as_bytes()])
-            }
+        }
+        _ => {
+            let (at, kind) = scanner.value()?;
+            scalar(body, at, kind, says);
+            Ok(())
         }
     }
+}
 
-    fn string(&self, text: &str) -> [u8; 32] {
-        self.hash(&[b"string", text.as_bytes()])
+fn object<'b>(
+    body: &'b str,
+    scanner: &mut Scanner<'b>,
+    depth: u32,
+    says: &mut Vec<u8>,
+) -> Result<(), NotJson> {
+    says.push(b'{');
+    let start = says.len();
+    let mut ends: Vec<usize> = Vec::new();
+    scanner.members(|scanner, key, _| {
+        let name = unescape(&body[key.range()]);
+        let is_null = scanner.peek() == b'n';
+        if is_null || name == MARK {
+            scanner.value()?;
+            return Ok(());
+        }
+        string(&name, says);
+        match (&*name, scanner.peek()) {
+            // A string in the place of a list is a list of one text.
+            ("content", b'"') => {
+                let (at, kind) = scanner.value()?;
+                says.extend_from_slice(b"[{");
+                string("text", says);
+                scalar(body, at, kind, says);
+                string("type", says);
+                string("text", says);
+                says.extend_from_slice(b"}]");
+            }
+            ("type", b'"') => {
+                let (at, kind) = scanner.value()?;
+                match &body[at.unquoted().range()] {
+                    "input_text" | "output_text" => string("text", says),
+                    _ => scalar(body, at, kind, says),
+                }
+            }
+            _ => value(body, scanner, depth + 1, says)?,
+        }
+        ends.push(says.len());
+        Ok(())
+    })?;
+    sort(says, start, &ends);
+    says.push(b'}');
+    Ok(())
+}
+
+/// Puts the members, which end there, in the order of what they say; most are in it already.
+fn sort(says: &mut Vec<u8>, start: usize, ends: &[usize]) {
+    let starts = [start].into_iter().chain(ends.iter().copied());
+    let mut members: Vec<&[u8]> = starts.zip(ends).map(|(from, to)| &says[from..*to]).collect();
+    if !members.is_sorted() {
+        members.sort_unstable();
+        let sorted = members.concat();
+        says.truncate(start);
+        says.extend_from_slice(&sorted);
     }
+}
+
+fn scalar(body: &str, at: Span, kind: Kind, says: &mut Vec<u8>) {
+    match kind {
+        Kind::Plain => string(&body[at.unquoted().range()], says),
+        Kind::Escaped => string(&unescape(&body[at.unquoted().range()]), says),
+        // Half a character is told from another half by its bytes alone.
+        Kind::Damaged => sized(b'h', body[at.range()].as_bytes(), says),
+        Kind::Object | Kind::Array | Kind::Scalar => sized(b'v', body[at.range()].as_bytes(), says),
+    }
+}
+
+fn string(text: &str, says: &mut Vec<u8>) {
+    sized(b's', text.as_bytes(), says);
+}
+
+fn sized(sign: u8, bytes: &[u8], says: &mut Vec<u8>) {
+    says.push(sign);
+    says.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+    says.extend_from_slice(bytes);
 }
 
 #[cfg(test)]

@@ -17,12 +17,12 @@ use longhaul_engine::Dialect;
 use longhaul_engine::identity::{Identities, Identity};
 use longhaul_engine::redact::{Redacted, SessionKey};
 
+use super::Store;
 use super::envelope::{self, Envelope};
 use super::epochs::EpochId;
 use super::error::{Result, StoreError};
 use super::schema::{MOST_MESSAGES, number, session_and_place};
 use super::sql::{Row, Sql};
-use super::{Store, terms};
 use crate::agents::Moment;
 
 /// Whose sessions these are. There is no way to ask for anything without one, and none to make one but by its name.
@@ -191,6 +191,8 @@ pub struct Entry {
     pub step: usize,
     /// Its blocks, in the order in which they stand in it.
     pub blocks: Vec<BlockRow>,
+    /// What it can be found by.
+    pub(super) terms: String,
 }
 
 /// What is known of a block without reading its message: its handle, what it is, and the tool that it has to do with.
@@ -643,9 +645,8 @@ async fn enter(
         let values = [session.family.into(), block.handle.as_str().into(), number.into(), at.into()];
         sql.run(lead, &values).await?;
     }
-    let terms = terms::of_message(entry.text.as_str());
-    if !terms.is_empty() {
-        sql.run(sql.flavour().enter_terms, &[number.into(), terms.into()]).await?;
+    if !entry.terms.is_empty() {
+        sql.run(sql.flavour().enter_terms, &[number.into(), entry.terms.as_str().into()]).await?;
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ use super::envelope::Envelope;
 use super::epochs::{Commit, Committed, EpochId, Lease};
 use super::error::{Result, StoreError};
 use super::log::{self, Appended, Batch, BlockRow, Entry, Session, SessionId, Tenant};
+use super::terms;
 use crate::agents::Moment;
 
 /// How often a batch is made ready again because another was faster.
@@ -213,7 +214,8 @@ fn entries(
                 }
             };
             let blocks = parts.into_iter().map(|part| block(transcript, part, handles, redactor)).collect();
-            Entry { text, redacted: found > 0, step: step_of(transcript, known + at), blocks }
+            let terms = terms::of_message(text.as_str());
+            Entry { text, redacted: found > 0, step: step_of(transcript, known + at), blocks, terms }
         })
         .collect()
 }

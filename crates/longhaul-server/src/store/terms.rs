@@ -9,7 +9,6 @@
 //! query reaches an index's own syntax.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -81,39 +80,42 @@ fn pairs<'t>(run: &'t str, terms: &mut Vec<(Cow<'t, str>, Class)>) {
 }
 
 fn words<'t>(run: &'t str, terms: &mut Vec<(Cow<'t, str>, Class)>) {
-    let parts = parts(run);
-    match parts[..] {
-        [] => {}
-        [one] => terms.push((short(one), Class::Word)),
-        _ => {
-            terms.push((short(run), Class::Identifier));
-            let long = |part: &&str| part.len() > 1;
-            terms.extend(parts.iter().filter(|part| long(part)).map(|part| (short(part), Class::Word)));
-        }
+    // Most runs are a word in small letters.
+    if run.bytes().all(|byte| byte.is_ascii_lowercase()) {
+        terms.push((short(run), Class::Word));
+        return;
+    }
+    let first = terms.len();
+    for_parts(run, |part| terms.push((short(part), Class::Word)));
+    if terms.len() > first + 1 {
+        let parts = terms.split_off(first);
+        terms.push((short(run), Class::Identifier));
+        terms.extend(parts.into_iter().filter(|(part, _)| part.len() > 1));
     }
 }
 
 /// Where an identifier is put together: at underscores, between letters and digits, before a capital behind a small letter, and
 /// before the last capital of several that a small letter follows.
-fn parts(run: &str) -> Vec<&str> {
-    let mut parts = Vec::new();
+fn for_parts<'t>(run: &'t str, mut part: impl FnMut(&'t str)) {
     for piece in run.split('_').filter(|piece| !piece.is_empty()) {
-        let characters: Vec<(usize, char)> = piece.char_indices().collect();
         let mut start = 0;
-        for (at, pair) in characters.windows(2).enumerate() {
-            let [(_, before), (place, c)] = [pair[0], pair[1]];
-            let next = characters.get(at + 2).map(|(_, next)| *next);
-            let cut = before.is_numeric() != c.is_numeric()
-                || (before.is_lowercase() && c.is_uppercase())
-                || (before.is_uppercase() && c.is_uppercase() && next.is_some_and(char::is_lowercase));
+        let mut characters = piece.char_indices().peekable();
+        let mut before: Option<char> = None;
+        while let Some((place, c)) = characters.next() {
+            let next = characters.peek().map(|(_, next)| *next);
+            let cut = before.is_some_and(|before| {
+                before.is_numeric() != c.is_numeric()
+                    || (before.is_lowercase() && c.is_uppercase())
+                    || (before.is_uppercase() && c.is_uppercase() && next.is_some_and(char::is_lowercase))
+            });
             if cut {
-                parts.push(&piece[start..place]);
+                part(&piece[start..place]);
                 start = place;
             }
+            before = Some(c);
         }
-        parts.push(&piece[start..]);
+        part(&piece[start..]);
     }
-    parts
 }
 
 fn short(word: &str) -> Cow<'_, str> {
@@ -133,8 +135,10 @@ fn short(word: &str) -> Cow<'_, str> {
 #[must_use]
 pub fn of_message(message: &str) -> String {
     let text = words_of(message);
-    let distinct: BTreeSet<Cow<'_, str>> = terms(&text).into_iter().map(|(term, _)| term).collect();
-    let mut line = String::new();
+    let mut distinct: Vec<Cow<'_, str>> = terms(&text).into_iter().map(|(term, _)| term).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let mut line = String::with_capacity(text.len().min(MOST));
     for term in distinct {
         if line.len() + term.len() >= MOST {
             break;
