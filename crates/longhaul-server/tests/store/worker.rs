@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use longhaul_engine::Dialect;
+use longhaul_engine::plan::Plan;
 use longhaul_server::store::{Committed, Place, Result, Store, Sync, Tenant};
 
 use super::ground::wait_for;
-use super::speech::{NOON, Turn, body, keep, outcome, parsed, recorded, reply, steps, user};
+use super::speech::{NOON, Turn, bash, body, keep, parsed, planned, recorded, reply, steps, user};
 
 /// Says what a worker is to do.
 const TASK: &str = "LONGHAUL_STORE_TASK";
@@ -59,7 +60,7 @@ fn say(line: &str) {
 pub(crate) fn session(number: usize, turns: usize) -> Vec<Turn> {
     let turn = |n: usize| match n % 3 {
         0 => user(&format!("session {number} asks {n}")),
-        1 => super::speech::bash(&format!("make {number} {n}"), &format!("output {number} {n}\n").repeat(40)),
+        1 => bash(&format!("make {number} {n}"), &format!("output {number} {n}\n").repeat(60)),
         _ => reply(&format!("session {number} answers {n}")),
     };
     (0..turns).map(turn).collect()
@@ -74,16 +75,15 @@ async fn turns(place: &Place) {
     let first: usize = std::env::var("LONGHAUL_STORE_FIRST").unwrap().parse().unwrap();
     for number in first.. {
         for count in 1..=TURNS {
-            let sent = body(Dialect::Chat, &session(number, count));
+            let sent = body(Dialect::Messages, &session(number, count));
             let recorded = recorded(&store, &tenant, &sent, NOON).await.unwrap();
             say(&format!("record {number} {}", recorded.session.length));
-            if count % 4 == 0 {
-                let outcome = outcome(&recorded, &sent, 700);
-                if let Committed::Done { number: epoch, .. } =
+            if count % 4 == 0
+                && let Plan::Ready(outcome) = planned(&recorded, &sent, 400)
+                && let Committed::Done { number: epoch, .. } =
                     keep(&store, &tenant, &recorded, &sent, &outcome).await.unwrap()
-                {
-                    say(&format!("keep {number} {epoch}"));
-                }
+            {
+                say(&format!("keep {number} {epoch}"));
             }
         }
     }
