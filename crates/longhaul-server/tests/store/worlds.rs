@@ -253,7 +253,7 @@ async fn refused(url: &str) -> StoreError {
 async fn a_wrong_address_is_told_without_its_password(ground: Ground) {
     let Place::Postgres(url) = &ground.place else { panic!("no server") };
     let with_password = url.replace("tests@", "tests:hunter2@");
-    let no_database = with_password.replace("/t", "/none_such_t");
+    let no_database = format!("{with_password}_none_such");
     let no_port = "postgres://tests:hunter2@127.0.0.1:1/x".to_owned();
     let no_host = "postgres://tests:hunter2@no-such-host.invalid/x".to_owned();
     for wrong in [no_database, no_port, no_host] {
