@@ -201,7 +201,7 @@ async fn commit(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, commit: &Comm
         return Ok(Committed::Overtaken);
     }
     if let Some(lease) = &commit.lease
-        && fence(sql, tenant, id).await? != Some(lease.fence)
+        && (lease.session != id || fence(sql, tenant, id).await? != Some(lease.fence))
     {
         return Ok(Committed::Fenced);
     }
