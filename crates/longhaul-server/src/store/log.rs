@@ -441,17 +441,31 @@ pub(super) async fn locate(
     let Some(number) = found else { return Ok(None) };
     let (owner, _) = session_and_place(number);
     let Some(mut session) = session(sql, tenant, SessionId(owner)).await? else { return Ok(None) };
-    // Where a session was archived, its successor goes on from its end.
-    while session.state == State::Archived && known >= session.length {
-        let next = format!(
-            "{SESSION} WHERE parent = $1 AND tenant = $2 AND reason = 'restart' ORDER BY id DESC LIMIT 1"
-        );
-        match sql.row(&next, &[session.id.0.into(), tenant.id.into()]).await? {
-            Some(row) => session = Session::of(&row)?,
-            None => break,
-        }
+    while let Some(next) = successor(sql, tenant, &session, known).await? {
+        session = next;
     }
     Ok(Some(Located { session, known }))
+}
+
+/// Who goes on from the end of a session that does not: what began anew where it was archived, and where it is deleted but for a
+/// beginning that others share, whoever has that beginning and nothing else yet.
+async fn successor(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &Session,
+    known: usize,
+) -> Result<Option<Session>> {
+    let which = match session.state {
+        State::Archived if known >= session.length => "reason = 'restart' AND $3 >= begins",
+        State::Deleted => "begins = $3 AND length = $3",
+        State::Archived | State::Live => return Ok(None),
+    };
+    let next = format!(
+        "{SESSION} WHERE parent = $1 AND tenant = $2 AND state <> 'deleted' AND {which} \
+         ORDER BY CASE reason WHEN 'restart' THEN 0 ELSE 1 END, id DESC LIMIT 1"
+    );
+    let row = sql.row(&next, &[session.id.0.into(), tenant.id.into(), known.into()]).await?;
+    row.map(|row| Session::of(&row)).transpose()
 }
 
 async fn number_of(sql: &mut dyn Sql, tenant: &Tenant, identity: &Identity) -> Result<Option<i64>> {
