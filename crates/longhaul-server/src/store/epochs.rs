@@ -285,12 +285,10 @@ async fn shift(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, way: Way) -> R
             Some(parent) => epoch(sql, tenant, parent).await?,
             None => None,
         },
-        (Way::Forth, head) => {
-            match next(sql, tenant, &session, head).await? {
-                Some(next) => Some(next),
-                None => return Ok(Moved::Nowhere),
-            }
-        }
+        (Way::Forth, head) => match next(sql, tenant, &session, head).await? {
+            Some(next) => Some(next),
+            None => return Ok(Moved::Nowhere),
+        },
     };
     let head = to.as_ref().map(|epoch| epoch.id.0);
     let held = matches!(way, Way::Back);

@@ -652,16 +652,26 @@ async fn enter(
         entry.redacted.into(),
     ];
     sql.run(make, &values).await?;
-    let lead = "INSERT INTO blocks (family, handle, message, place) VALUES ($1, $2, $3, $4) ON CONFLICT (family, handle) DO NOTHING";
     for (at, block) in entry.blocks.iter().enumerate() {
-        let values = [session.family.into(), block.handle.as_str().into(), number.into(), at.into()];
-        sql.run(lead, &values).await?;
+        lead(sql, session.family, &block.handle, number, at).await?;
     }
     let terms = terms::of_message(entry.text.as_str());
     if !terms.is_empty() {
         sql.run(sql.flavour().enter_terms, &[number.into(), terms.into()]).await?;
     }
     Ok(())
+}
+
+/// Says where a handle leads, if it leads nowhere yet.
+pub(super) async fn lead(
+    sql: &mut dyn Sql,
+    family: i64,
+    handle: &str,
+    message: i64,
+    place: usize,
+) -> Result<()> {
+    let lead = "INSERT INTO blocks (family, handle, message, place) VALUES ($1, $2, $3, $4) ON CONFLICT (family, handle) DO NOTHING";
+    sql.run(lead, &[family.into(), handle.into(), message.into(), place.into()]).await.map(drop)
 }
 
 impl Store {

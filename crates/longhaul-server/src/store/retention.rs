@@ -3,6 +3,7 @@
 //! What another session shares stays until that one goes, too; all else goes from every table and index, and [`Store::vacuum`]
 //! leaves nothing of it in free pages either.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Store;
@@ -60,15 +61,20 @@ async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<(
     let first = keep.max(session.begins);
     let (first, last) = (number(id, first), number(id, MOST_MESSAGES));
     let going = "SELECT blocks FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
+    let mut forgotten = BTreeSet::new();
     for row in sql.rows(going, &[first.into(), last.into(), tenant.id.into()]).await? {
         for block in BlockRow::read(&row.text(0)?) {
             let forget = "DELETE FROM blocks WHERE family = $1 AND handle = $2 AND message BETWEEN $3 AND $4";
-            sql.run(forget, &[session.family.into(), block.handle.into(), first.into(), last.into()]).await?;
+            let values = [session.family.into(), block.handle.as_str().into(), first.into(), last.into()];
+            if sql.run(forget, &values).await? > 0 {
+                forgotten.insert(block.handle);
+            }
         }
     }
     sql.run(sql.flavour().leave_terms, &[first.into(), last.into()]).await?;
     let messages = "DELETE FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
     sql.run(messages, &[first.into(), last.into(), tenant.id.into()]).await?;
+    lead_elsewhere(sql, tenant, session.family, &forgotten).await?;
     if children == 0 {
         for forget in [
             "DELETE FROM requests WHERE session = $1 AND tenant = $2",
@@ -85,6 +91,32 @@ async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<(
     sql.run("DELETE FROM epochs WHERE session = $1 AND tenant = $2 AND length > $3", &longer).await?;
     let hide = "UPDATE sessions SET state = 'deleted', title = NULL, head = NULL, length = $1 WHERE id = $2 AND tenant = $3";
     sql.run(hide, &[keep.max(session.begins).into(), id.into(), tenant.id.into()]).await?;
+    Ok(())
+}
+
+/// A handle is of a text, and leads to the first message of its family that has it: where that one went, to another.
+async fn lead_elsewhere(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    family: i64,
+    handles: &BTreeSet<String>,
+) -> Result<()> {
+    if handles.is_empty() {
+        return Ok(());
+    }
+    let relatives = "SELECT id FROM sessions WHERE family = $1 AND tenant = $2 ORDER BY id";
+    for row in sql.rows(relatives, &[family.into(), tenant.id.into()]).await? {
+        let (first, last) = (number(row.int(0)?, 0), number(row.int(0)?, MOST_MESSAGES));
+        let blocks = "SELECT id, blocks FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3 ORDER BY id";
+        for message in sql.rows(blocks, &[first.into(), last.into(), tenant.id.into()]).await? {
+            let blocks = BlockRow::read(&message.text(1)?);
+            for (place, block) in
+                blocks.iter().enumerate().filter(|(_, block)| handles.contains(&block.handle))
+            {
+                log::lead(sql, family, &block.handle, message.int(0)?, place).await?;
+            }
+        }
+    }
     Ok(())
 }
 
