@@ -408,7 +408,8 @@ fn read(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec
                 ValueRef::Null => Value::Null,
                 ValueRef::Integer(number) => Value::Int(number),
                 ValueRef::Real(number) => Value::Int(number as i64),
-                ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+                // Only what was damaged is no UTF-8, and a body with signs in the place of words would be another body.
+                ValueRef::Text(text) => Value::Text(std::str::from_utf8(text)?.to_owned()),
                 ValueRef::Blob(bytes) => Value::Bytes(bytes.to_owned()),
             })
         };
@@ -429,6 +430,11 @@ const FLAVOUR: Flavour = Flavour {
 /// What a failure of SQLite means for the caller, in one line.
 fn failed(place: &Place, error: &rusqlite::Error) -> StoreError {
     let shown = place.shown();
+    if let rusqlite::Error::Utf8Error(..) = error {
+        return StoreError::Damaged(format!(
+            "{shown} is damaged ({error}); restore a copy, or name another place with --store"
+        ));
+    }
     let Some(code) = error.sqlite_error_code() else {
         return StoreError::Failed(format!("{shown}: {error}"));
     };

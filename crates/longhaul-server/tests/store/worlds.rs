@@ -212,21 +212,26 @@ async fn a_damaged_file_is_told_as_damaged(ground: Ground) {
             let session = store.session(&tenant, "latest").await?;
             store.body(&tenant, &session, At::Original).await
         };
-        match read.await {
+        let told = match read.await {
             // What is given in spite of it is what was written.
-            Ok(given) => assert_eq!(given, body(Dialect::Chat, &attempted(kept))),
-            Err(error) => {
-                assert!(
-                    matches!(error, StoreError::Damaged(_)) && !error.message().contains('\n'),
-                    "{error:?}"
-                );
-                noticed += 1;
+            Ok(given) => {
+                let same = given == body(Dialect::Chat, &attempted(kept));
+                assert!(same, "page at {middle}: another body was given");
+                false
             }
-        }
-        match faults {
-            Ok(faults) => assert!(!faults.is_empty(), "page at {middle}"),
-            Err(error) => assert!(matches!(error, StoreError::Damaged(_)), "{error:?}"),
-        }
+            Err(error) => {
+                assert!(matches!(error, StoreError::Damaged(_)), "{error:?}");
+                assert!(!error.message().contains('\n'), "{error:?}");
+                true
+            }
+        };
+        let found = match faults {
+            Ok(faults) => !faults.is_empty(),
+            Err(error) => matches!(error, StoreError::Damaged(_)),
+        };
+        // What stands in an index is only missed by a check, what stands in the middle of a text only by whoever reads it.
+        assert!(told || found, "page at {middle}");
+        noticed += usize::from(told);
     }
     assert!(noticed > 2, "{noticed}");
     std::fs::write(ground.file(), &whole).unwrap();
