@@ -136,10 +136,11 @@ async fn a_family_is_searched_as_a_whole_and_a_session_by_itself(ground: Ground)
     let (store, tenant) = ground.opened().await;
     let mut turns = talk();
     turns.push(reply("The parent alone says heliotrope."));
-    let parent = record(&store, &tenant, &body(Dialect::Chat, &turns)).await.session;
+    let parent = record(&store, &tenant, &body(Dialect::Messages, &turns)).await.session;
     *turns.last_mut().unwrap() = reply("The fork alone says marigold.");
-    let fork = record(&store, &tenant, &body(Dialect::Chat, &turns)).await.session;
-    record(&store, &tenant, &body(Dialect::Chat, &[user("A stranger says heliotrope and marigold.")])).await;
+    let fork = record(&store, &tenant, &body(Dialect::Messages, &turns)).await.session;
+    record(&store, &tenant, &body(Dialect::Messages, &[user("A stranger says heliotrope and marigold.")]))
+        .await;
     let search = async |session, scope, query| {
         let hits: Vec<Hit> = store.search(&tenant, session, scope, query, 5).await.unwrap();
         hits.into_iter().map(|hit| hit.session).collect::<Vec<_>>()
@@ -166,7 +167,7 @@ async fn what_the_view_lacks_comes_before_what_it_shows(ground: Ground) {
     let (session, outcome) = compact(&store, &tenant, &body(Dialect::Chat, &turns), 2_000).await;
     assert!(outcome.body.contains("There is a zinnia somewhere."), "the newest stays");
     let hits =
-        store.search(&tenant, &session, Scope::Session, "where does the zinnia stand", 5).await.unwrap();
+        store.search(&tenant, &session, Scope::Session, "where does the zinnia stand", 50).await.unwrap();
     assert!(!hits[0].shown && first(&hits).contains("bed 4711"), "{hits:?}");
     assert!(hits.iter().any(|hit| hit.shown));
 }
