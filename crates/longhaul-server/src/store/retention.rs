@@ -15,7 +15,7 @@ use super::sql::Sql;
 use crate::agents::Moment;
 
 /// So many times is looked whether enough has gone.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 8;
 
 /// What is too old, or too much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -158,17 +158,20 @@ impl Store {
             else {
                 break;
             };
-            let mut freed = 0;
+            // A message takes more room than its text: its share of the indexes and of what stands around it.
+            let room = swept.after as f64 / self.words().await?.max(1) as f64;
+            let mut freed = 0.0;
             for session in self.oldest(tenant).await? {
-                if freed >= excess {
+                if freed >= excess as f64 {
                     break;
                 }
-                freed += self.weight(tenant, &session).await?;
+                freed += self.weight(tenant, &session).await? as f64 * room;
                 self.delete(tenant, session.id).await?;
                 swept.sessions.push(session.name.clone());
             }
             self.vacuum().await?;
         }
+        swept.after = self.size().await?;
         Ok(swept)
     }
 
@@ -177,6 +180,17 @@ impl Store {
         let mut sessions = self.sessions(tenant, usize::MAX >> 1).await?;
         sessions.reverse();
         Ok(sessions)
+    }
+
+    /// The bytes of all messages, whosever they are.
+    async fn words(&self) -> Result<u64> {
+        self.read(Arc::new(|sql| {
+            Box::pin(async move {
+                let row = sql.row("SELECT coalesce(sum(length(text)), 0) FROM messages", &[]).await?;
+                row.map_or(Ok(0), |row| row.count(0)).map(|bytes| bytes as u64)
+            })
+        }))
+        .await
     }
 
     async fn weight(&self, tenant: &Tenant, session: &Session) -> Result<u64> {

@@ -136,7 +136,7 @@ async fn a_history_whose_session_is_gone_is_one_session_however_often_it_is_sent
 
 async fn aged(store: &Store, tenant: &Tenant, n: usize, at: Moment) -> Session {
     let turns = [vec![user(&format!("Task {n}."))], steps(n * 20, 4, 100)].concat();
-    recorded(store, tenant, &body(Dialect::Chat, &turns), at).await.unwrap().session
+    recorded(store, tenant, &body(Dialect::Messages, &turns), at).await.unwrap().session
 }
 
 async fn what_is_old_goes_and_nothing_else(ground: Ground) {
