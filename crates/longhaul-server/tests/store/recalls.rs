@@ -84,8 +84,8 @@ async fn a_block_has_its_place_its_tool_and_its_neighbours(ground: Ground) {
 
 async fn a_handle_of_nothing_is_unknown(ground: Ground) {
     let (store, tenant) = ground.opened().await;
-    let (session, outcome) = compact(&store, &tenant, &body(Dialect::Chat, &long_session()), 2_000).await;
-    let other = record(&store, &tenant, &body(Dialect::Chat, &[user("Another one.")])).await.session;
+    let (session, outcome) = compact(&store, &tenant, &body(Dialect::Messages, &long_session()), 2_000).await;
+    let other = record(&store, &tenant, &body(Dialect::Messages, &[user("Another one.")])).await.session;
     for handle in ["", "zzzzzzzzzz", "' OR 1=1 --", "%", "a b", "日本語"] {
         for within in [Some(&session), None] {
             let error = store.recall(&tenant, within, handle).await.unwrap_err();

@@ -195,7 +195,7 @@ async fn no_outcome_depends_on_a_clock(ground: Ground) {
         let mut turns = long_session();
         turns[0] = user(&format!("Make build {which} green."));
         for round in 1..=3 {
-            let sent = body(Dialect::Chat, &turns);
+            let sent = body(Dialect::Messages, &turns);
             let first = recorded(&store, &tenant, &sent, tick()).await.unwrap();
             let second = recorded(&store, &tenant, &sent, tick()).await.unwrap();
             story.push(format!("{} {} {:?}", first.session.length, first.new, first.view.number));
@@ -221,7 +221,8 @@ async fn no_outcome_depends_on_a_clock(ground: Ground) {
             turns.extend(steps(20 * round, 12, 40));
             turns.push(user("And on."));
         }
-        let session = recorded(&store, &tenant, &body(Dialect::Chat, &turns), tick()).await.unwrap().session;
+        let session =
+            recorded(&store, &tenant, &body(Dialect::Messages, &turns), tick()).await.unwrap().session;
         let order: Vec<usize> =
             store.requests(&tenant, &session).await.unwrap().iter().map(|r| r.length).collect();
         story.push(format!("{order:?} {:?}", number(store.undo(&tenant, session.id).await.unwrap())));
