@@ -492,6 +492,19 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
     if known < batch.known || !is_ours {
         return Ok(Appended::Stale);
     }
+    // Whoever archives or deletes the session holds its row: what they did meanwhile is seen now, and nothing happens behind it.
+    if let Some(located) = &located {
+        let held = format!("{SESSION} WHERE id = $1 AND tenant = $2{}", sql.flavour().for_update);
+        let row = sql.row(&held, &[located.session.id.0.into(), tenant.id.into()]).await?;
+        let now = row.map(|row| Session::of(&row)).transpose()?;
+        let is_same = |now: &Session| {
+            (now.state, now.length, now.begins)
+                == (located.session.state, located.session.length, located.session.begins)
+        };
+        if !now.as_ref().is_some_and(is_same) {
+            return Ok(Appended::Stale);
+        }
+    }
     let length = batch.chain.len();
     let session = match located {
         Some(located) if located.session.state == State::Deleted => {
