@@ -45,10 +45,19 @@ impl Tenant {
         Identities::new(self.key)
     }
 
+    /// The number under which whoever writes to the tenant's sessions and whoever deletes some agree on an order.
+    pub(super) fn lock(&self) -> i64 {
+        lock_number(&self.identities().of(&[b"what is deleted"]))
+    }
+
     /// The key under which secrets are marked in what the tenant's sessions share.
     pub(super) fn shared_key(&self) -> SessionKey {
         SessionKey::new(self.identities().of(&[b"marks in what sessions share"]).0)
     }
+}
+
+fn lock_number(identity: &Identity) -> i64 {
+    i64::from_le_bytes(identity.0[..8].try_into().unwrap_or_default())
 }
 
 /// The number of a session in its store.
@@ -482,9 +491,12 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
     if batch.chain.len() > MOST_MESSAGES {
         return Err(StoreError::Wrong(format!("a session may have {MOST_MESSAGES} messages at most")));
     }
+    // Nobody takes away what stands around the messages while it is found to be there.
+    if let Some(share) = sql.flavour().share {
+        sql.run(share, &[tenant.lock().into()]).await?;
+    }
     if let Some(lock) = sql.flavour().lock {
-        let family = i64::from_le_bytes(first.0[..8].try_into().unwrap_or_default());
-        sql.run(lock, &[family.into()]).await?;
+        sql.run(lock, &[lock_number(first).into()]).await?;
     }
     let located = locate(sql, tenant, &batch.chain).await?;
     let known = located.as_ref().map_or(0, |located| located.known);

@@ -38,6 +38,9 @@ pub struct Swept {
 }
 
 async fn delete(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId) -> Result<()> {
+    if let Some(lock) = sql.flavour().lock {
+        sql.run(lock, &[tenant.lock().into()]).await?;
+    }
     let mut at = Some(log::held_session(sql, tenant, id).await?);
     while let Some(session) = at {
         trim(sql, tenant, &session).await?;

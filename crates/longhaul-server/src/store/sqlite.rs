@@ -421,6 +421,7 @@ fn read(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec
 const FLAVOUR: Flavour = Flavour {
     for_update: "",
     lock: None,
+    share: None,
     enter_terms: "INSERT INTO terms (rowid, held) VALUES ($1, $2)",
     leave_terms: "DELETE FROM terms WHERE rowid BETWEEN $1 AND $2",
     having_term: "SELECT rowid FROM terms WHERE terms MATCH $1 AND rowid BETWEEN $2 AND $3 ORDER BY rowid DESC LIMIT $4",

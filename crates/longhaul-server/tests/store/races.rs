@@ -5,7 +5,7 @@ use longhaul_engine::plan::{Outcome, Restart};
 use longhaul_server::store::{At, Committed, Reason, Recorded, State, Store, StoreError, Tenant};
 
 use super::ground::Ground;
-use super::speech::{NOON, Turn, bash, body, keep, outcome, parsed, record, recorded, reply, user};
+use super::speech::{NOON, Turn, around, bash, body, keep, outcome, parsed, record, recorded, reply, user};
 
 tests! {
     Both: [
@@ -15,6 +15,7 @@ tests! {
         of_two_endings_of_one_history_one_forks,
         an_append_beside_a_new_beginning_loses_nothing,
         an_append_beside_a_deletion_leaves_nothing_half,
+        a_deletion_takes_nothing_from_a_session_beside_it,
         of_two_who_want_a_lease_one_has_it,
     ],
 }
@@ -210,6 +211,25 @@ async fn an_append_beside_a_deletion_leaves_nothing_half(ground: Ground) {
         assert_eq!(ground.number("SELECT count(*) FROM messages").await, 0, "race {race}");
     }
     assert!(one.faults().await.unwrap().is_empty());
+}
+
+async fn a_deletion_takes_nothing_from_a_session_beside_it(ground: Ground) {
+    let (one, two, tenant) = two(&ground).await;
+    // What stands around the messages is kept once for both.
+    let wrapped = |name: &str, race: usize| {
+        let long = format!("Be careful {race}. ").repeat(40);
+        around(Dialect::Messages, &long, &long, &small(name)).to_string()
+    };
+    for race in 0..200 {
+        let goes = record(&one, &tenant, &wrapped("goes", race)).await.session.id;
+        let sent = wrapped(&format!("stays {race}"), race);
+        let deleting = (one.clone(), tenant.clone());
+        let deletion = tokio::spawn(async move { deleting.0.delete(&deleting.1, goes).await });
+        let (deleted, stays) = tokio::join!(deletion, sending(&two, &tenant, &sent));
+        deleted.unwrap().unwrap();
+        let given = one.body(&tenant, &stays.session, At::Original).await;
+        assert_eq!(given.unwrap_or_else(|error| panic!("race {race}: {error}")), sent);
+    }
 }
 
 async fn of_two_who_want_a_lease_one_has_it(ground: Ground) {
