@@ -201,7 +201,7 @@ async fn commit(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, commit: &Comm
         return Ok(Committed::Overtaken);
     }
     if let Some(lease) = &commit.lease
-        && fence(sql, tenant, id).await? != Some(lease.fence)
+        && (lease.session != id || fence(sql, tenant, id).await? != Some(lease.fence))
     {
         return Ok(Committed::Fenced);
     }
@@ -285,19 +285,43 @@ async fn shift(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, way: Way) -> R
             Some(parent) => epoch(sql, tenant, parent).await?,
             None => None,
         },
-        (Way::Forth, head) => {
-            let all = epochs(sql, tenant, &session).await?;
-            match all.into_iter().rev().find(|epoch| epoch.parent == head) {
-                Some(next) => Some(next),
-                None => return Ok(Moved::Nowhere),
-            }
-        }
+        (Way::Forth, head) => match next(sql, tenant, &session, head).await? {
+            Some(next) => Some(next),
+            None => return Ok(Moved::Nowhere),
+        },
     };
     let head = to.as_ref().map(|epoch| epoch.id.0);
     let held = matches!(way, Way::Back);
     let move_it = "UPDATE sessions SET head = $1, held = $2 WHERE id = $3 AND tenant = $4";
     sql.run(move_it, &[head.into(), held.into(), id.0.into(), tenant.id.into()]).await?;
     Ok(Moved::To(to))
+}
+
+/// The newest view that was made from another: of the session itself, else of those whose beginning it shares, as long as the
+/// view is of that beginning alone.
+async fn next(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &Session,
+    from: Option<EpochId>,
+) -> Result<Option<Epoch>> {
+    let (mut at, mut length) = (Some(session.clone()), session.length);
+    while let Some(session) = at {
+        let own = format!(
+            "{EPOCH} WHERE session = $1 AND tenant = $2 AND length <= $3 AND coalesce(parent, 0) = $4 ORDER BY id DESC LIMIT 1"
+        );
+        let from = from.map_or(0, |EpochId(from)| from);
+        let values = [session.id.0.into(), tenant.id.into(), length.into(), from.into()];
+        if let Some(row) = sql.row(&own, &values).await? {
+            return Epoch::of(&row).map(Some);
+        }
+        length = length.min(session.begins);
+        at = match session.parent.filter(|_| length > 0) {
+            Some(parent) => log::session(sql, tenant, parent).await?,
+            None => None,
+        };
+    }
+    Ok(None)
 }
 
 async fn lease(

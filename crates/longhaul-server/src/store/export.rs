@@ -102,7 +102,14 @@ fn shown(dialect: Dialect, body: &str, ledger: Option<&Ledger>) -> Result<String
     Ok(rewrite.apply(body))
 }
 
+/// Whether a session is the tenant's, and there.
+async fn must_be_there(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<()> {
+    let unknown = || StoreError::Unknown(format!("the store has no session {}", session.name));
+    log::session(sql, tenant, session.id).await?.map(drop).ok_or_else(unknown)
+}
+
 async fn body(sql: &mut dyn Sql, tenant: &Tenant, session: &Session, moment: Moment) -> Result<String> {
+    must_be_there(sql, tenant, session).await?;
     let name = &session.name;
     let (length, epoch): (usize, Option<Epoch>) = match moment {
         Moment::Original => (session.length, None),
@@ -243,6 +250,7 @@ impl Store {
         self.read(Arc::new(move |sql| {
             let shared = shared.clone();
             Box::pin(async move {
+                must_be_there(sql, &shared.0, &shared.1).await?;
                 match words {
                     Words::AsShown => training(sql, &shared.0, &shared.1).await,
                     Words::Natural => natural(sql, &shared.0, &shared.1).await,

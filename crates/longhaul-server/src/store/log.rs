@@ -45,10 +45,19 @@ impl Tenant {
         Identities::new(self.key)
     }
 
+    /// The number under which whoever writes to the tenant's sessions and whoever deletes some agree on an order.
+    pub(super) fn lock(&self) -> i64 {
+        lock_number(&self.identities().of(&[b"what is deleted"]))
+    }
+
     /// The key under which secrets are marked in what the tenant's sessions share.
     pub(super) fn shared_key(&self) -> SessionKey {
         SessionKey::new(self.identities().of(&[b"marks in what sessions share"]).0)
     }
+}
+
+fn lock_number(identity: &Identity) -> i64 {
+    i64::from_le_bytes(identity.0[..8].try_into().unwrap_or_default())
 }
 
 /// The number of a session in its store.
@@ -443,17 +452,31 @@ pub(super) async fn locate(
     let Some(number) = found else { return Ok(None) };
     let (owner, _) = session_and_place(number);
     let Some(mut session) = session(sql, tenant, SessionId(owner)).await? else { return Ok(None) };
-    // Where a session was archived, its successor goes on from its end.
-    while session.state == State::Archived && known >= session.length {
-        let next = format!(
-            "{SESSION} WHERE parent = $1 AND tenant = $2 AND reason = 'restart' ORDER BY id DESC LIMIT 1"
-        );
-        match sql.row(&next, &[session.id.0.into(), tenant.id.into()]).await? {
-            Some(row) => session = Session::of(&row)?,
-            None => break,
-        }
+    while let Some(next) = successor(sql, tenant, &session, known).await? {
+        session = next;
     }
     Ok(Some(Located { session, known }))
+}
+
+/// Who goes on from the end of a session that does not: what began anew where it was archived, and where it is deleted but for a
+/// beginning that others share, whoever has that beginning and nothing else yet.
+async fn successor(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &Session,
+    known: usize,
+) -> Result<Option<Session>> {
+    let which = match session.state {
+        State::Archived if known >= session.length => "reason = 'restart' AND $3 >= begins",
+        State::Deleted => "begins = $3 AND length = $3",
+        State::Archived | State::Live => return Ok(None),
+    };
+    let next = format!(
+        "{SESSION} WHERE parent = $1 AND tenant = $2 AND state <> 'deleted' AND {which} \
+         ORDER BY CASE reason WHEN 'restart' THEN 0 ELSE 1 END, id DESC LIMIT 1"
+    );
+    let row = sql.row(&next, &[session.id.0.into(), tenant.id.into(), known.into()]).await?;
+    row.map(|row| Session::of(&row)).transpose()
 }
 
 async fn number_of(sql: &mut dyn Sql, tenant: &Tenant, identity: &Identity) -> Result<Option<i64>> {
@@ -470,15 +493,31 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
     if batch.chain.len() > MOST_MESSAGES {
         return Err(StoreError::Wrong(format!("a session may have {MOST_MESSAGES} messages at most")));
     }
+    // Nobody takes away what stands around the messages while it is found to be there.
+    if let Some(share) = sql.flavour().share {
+        sql.run(share, &[tenant.lock().into()]).await?;
+    }
     if let Some(lock) = sql.flavour().lock {
-        let family = i64::from_le_bytes(first.0[..8].try_into().unwrap_or_default());
-        sql.run(lock, &[family.into()]).await?;
+        sql.run(lock, &[lock_number(first).into()]).await?;
     }
     let located = locate(sql, tenant, &batch.chain).await?;
     let known = located.as_ref().map_or(0, |located| located.known);
     let is_ours = located.as_ref().is_none_or(|located| located.session.key == batch.key);
     if known < batch.known || !is_ours {
         return Ok(Appended::Stale);
+    }
+    // Whoever archives or deletes the session holds its row: what they did meanwhile is seen now, and nothing happens behind it.
+    if let Some(located) = &located {
+        let held = format!("{SESSION} WHERE id = $1 AND tenant = $2{}", sql.flavour().for_update);
+        let row = sql.row(&held, &[located.session.id.0.into(), tenant.id.into()]).await?;
+        let now = row.map(|row| Session::of(&row)).transpose()?;
+        let is_same = |now: &Session| {
+            (now.state, now.length, now.begins)
+                == (located.session.state, located.session.length, located.session.begins)
+        };
+        if !now.as_ref().is_some_and(is_same) {
+            return Ok(Appended::Stale);
+        }
     }
     let length = batch.chain.len();
     let session = match located {
@@ -640,15 +679,25 @@ async fn enter(
         entry.redacted.into(),
     ];
     sql.run(make, &values).await?;
-    let lead = "INSERT INTO blocks (family, handle, message, place) VALUES ($1, $2, $3, $4) ON CONFLICT (family, handle) DO NOTHING";
     for (at, block) in entry.blocks.iter().enumerate() {
-        let values = [session.family.into(), block.handle.as_str().into(), number.into(), at.into()];
-        sql.run(lead, &values).await?;
+        lead(sql, session.family, &block.handle, number, at).await?;
     }
     if !entry.terms.is_empty() {
         sql.run(sql.flavour().enter_terms, &[number.into(), entry.terms.as_str().into()]).await?;
     }
     Ok(())
+}
+
+/// Says where a handle leads, if it leads nowhere yet.
+pub(super) async fn lead(
+    sql: &mut dyn Sql,
+    family: i64,
+    handle: &str,
+    message: i64,
+    place: usize,
+) -> Result<()> {
+    let lead = "INSERT INTO blocks (family, handle, message, place) VALUES ($1, $2, $3, $4) ON CONFLICT (family, handle) DO NOTHING";
+    sql.run(lead, &[family.into(), handle.into(), message.into(), place.into()]).await.map(drop)
 }
 
 impl Store {

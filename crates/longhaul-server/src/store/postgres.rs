@@ -302,6 +302,8 @@ impl ToSql for Value {
         match self {
             Self::Null => Ok(IsNull::Yes),
             Self::Int(number) => number.to_sql(kind, out),
+            // The one character that the server takes in no text; JSON has it only escaped, so messages are never changed.
+            Self::Text(text) if text.contains('\0') => text.replace('\0', "\u{fffd}").to_sql(kind, out),
             Self::Text(text) => text.to_sql(kind, out),
             Self::Bytes(bytes) => bytes.to_sql(kind, out),
         }
@@ -317,6 +319,7 @@ impl ToSql for Value {
 const FLAVOUR: Flavour = Flavour {
     for_update: " FOR UPDATE",
     lock: Some("SELECT pg_advisory_xact_lock($1)"),
+    share: Some("SELECT pg_advisory_xact_lock_shared($1)"),
     enter_terms: "INSERT INTO terms (message, terms) VALUES ($1, array_to_tsvector(string_to_array($2, ' ')))",
     leave_terms: "DELETE FROM terms WHERE message BETWEEN $1 AND $2",
     having_term: "SELECT message FROM terms WHERE terms @@ quote_literal($1)::tsquery AND message BETWEEN $2 AND $3 \

@@ -84,7 +84,7 @@ async fn recall(
         return Err(unknown());
     }
     let family = within.map_or(0, |session| session.family);
-    let of_family = if within.is_some() { " AND b.family = $3" } else { " AND $3 = 0" };
+    let of_family = if within.is_some() { " AND b.family = $3" } else { " AND CAST($3 AS BIGINT) = 0" };
     // Families are named after their first session, so a family is the tenant's if that one is.
     let find = format!(
         "SELECT b.message, b.place FROM blocks b JOIN sessions s ON s.id = b.family WHERE b.handle = $1 AND s.tenant = $2{of_family} LIMIT 1"

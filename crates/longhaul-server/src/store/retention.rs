@@ -3,6 +3,7 @@
 //! What another session shares stays until that one goes, too; all else goes from every table and index, and [`Store::vacuum`]
 //! leaves nothing of it in free pages either.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Store;
@@ -14,7 +15,7 @@ use super::sql::Sql;
 use crate::agents::Moment;
 
 /// So many times is looked whether enough has gone.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 8;
 
 /// What is too old, or too much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,6 +38,9 @@ pub struct Swept {
 }
 
 async fn delete(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId) -> Result<()> {
+    if let Some(lock) = sql.flavour().lock {
+        sql.run(lock, &[tenant.lock().into()]).await?;
+    }
     let mut at = Some(log::held_session(sql, tenant, id).await?);
     while let Some(session) = at {
         trim(sql, tenant, &session).await?;
@@ -60,15 +64,20 @@ async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<(
     let first = keep.max(session.begins);
     let (first, last) = (number(id, first), number(id, MOST_MESSAGES));
     let going = "SELECT blocks FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
+    let mut forgotten = BTreeSet::new();
     for row in sql.rows(going, &[first.into(), last.into(), tenant.id.into()]).await? {
         for block in BlockRow::read(&row.text(0)?) {
             let forget = "DELETE FROM blocks WHERE family = $1 AND handle = $2 AND message BETWEEN $3 AND $4";
-            sql.run(forget, &[session.family.into(), block.handle.into(), first.into(), last.into()]).await?;
+            let values = [session.family.into(), block.handle.as_str().into(), first.into(), last.into()];
+            if sql.run(forget, &values).await? > 0 {
+                forgotten.insert(block.handle);
+            }
         }
     }
     sql.run(sql.flavour().leave_terms, &[first.into(), last.into()]).await?;
     let messages = "DELETE FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
     sql.run(messages, &[first.into(), last.into(), tenant.id.into()]).await?;
+    lead_elsewhere(sql, tenant, session.family, &forgotten).await?;
     if children == 0 {
         for forget in [
             "DELETE FROM requests WHERE session = $1 AND tenant = $2",
@@ -85,6 +94,32 @@ async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<(
     sql.run("DELETE FROM epochs WHERE session = $1 AND tenant = $2 AND length > $3", &longer).await?;
     let hide = "UPDATE sessions SET state = 'deleted', title = NULL, head = NULL, length = $1 WHERE id = $2 AND tenant = $3";
     sql.run(hide, &[keep.max(session.begins).into(), id.into(), tenant.id.into()]).await?;
+    Ok(())
+}
+
+/// A handle is of a text, and leads to the first message of its family that has it: where that one went, to another.
+async fn lead_elsewhere(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    family: i64,
+    handles: &BTreeSet<String>,
+) -> Result<()> {
+    if handles.is_empty() {
+        return Ok(());
+    }
+    let relatives = "SELECT id FROM sessions WHERE family = $1 AND tenant = $2 ORDER BY id";
+    for row in sql.rows(relatives, &[family.into(), tenant.id.into()]).await? {
+        let (first, last) = (number(row.int(0)?, 0), number(row.int(0)?, MOST_MESSAGES));
+        let blocks = "SELECT id, blocks FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3 ORDER BY id";
+        for message in sql.rows(blocks, &[first.into(), last.into(), tenant.id.into()]).await? {
+            let blocks = BlockRow::read(&message.text(1)?);
+            for (place, block) in
+                blocks.iter().enumerate().filter(|(_, block)| handles.contains(&block.handle))
+            {
+                log::lead(sql, family, &block.handle, message.int(0)?, place).await?;
+            }
+        }
+    }
     Ok(())
 }
 
@@ -126,17 +161,20 @@ impl Store {
             else {
                 break;
             };
-            let mut freed = 0;
+            // A message takes more room than its text: its share of the indexes and of what stands around it.
+            let room = swept.after as f64 / self.words().await?.max(1) as f64;
+            let mut freed = 0.0;
             for session in self.oldest(tenant).await? {
-                if freed >= excess {
+                if freed >= excess as f64 {
                     break;
                 }
-                freed += self.weight(tenant, &session).await?;
+                freed += self.weight(tenant, &session).await? as f64 * room;
                 self.delete(tenant, session.id).await?;
                 swept.sessions.push(session.name.clone());
             }
             self.vacuum().await?;
         }
+        swept.after = self.size().await?;
         Ok(swept)
     }
 
@@ -145,6 +183,17 @@ impl Store {
         let mut sessions = self.sessions(tenant, usize::MAX >> 1).await?;
         sessions.reverse();
         Ok(sessions)
+    }
+
+    /// The bytes of all messages, whosever they are.
+    async fn words(&self) -> Result<u64> {
+        self.read(Arc::new(|sql| {
+            Box::pin(async move {
+                let row = sql.row("SELECT coalesce(sum(length(text)), 0) FROM messages", &[]).await?;
+                row.map_or(Ok(0), |row| row.count(0)).map(|bytes| bytes as u64)
+            })
+        }))
+        .await
     }
 
     async fn weight(&self, tenant: &Tenant, session: &Session) -> Result<u64> {

@@ -148,7 +148,7 @@ async fn search(
         covered.extend(in_view(sql, tenant, session, view).await?);
         pool.iter_mut().for_each(|c| c.shown = c.messages.iter().all(|message| view.shows(message.place)));
     }
-    hits(sql, tenant, &asked, tell_apart(pool, &covered, most)).await
+    hits(sql, tenant, phrase, &asked, tell_apart(pool, &covered, most)).await
 }
 
 /// The numbers of the messages to search in, as ranges.
@@ -396,6 +396,7 @@ fn values(text: &str) -> BTreeSet<String> {
 async fn hits(
     sql: &mut dyn Sql,
     tenant: &Tenant,
+    phrase: &str,
     asked: &[Asked],
     ranked: Vec<Candidate>,
 ) -> Result<Vec<Hit>> {
@@ -415,9 +416,12 @@ async fn hits(
             let texts = recall::texts(session.dialect, message);
             blocks.extend(message.blocks.iter().zip(texts).map(|(row, text)| (message.place, row, text)));
         }
+        // What was asked for by name is shown where it stands, though the index may know it only as part of a longer word.
+        let phrase = Some(phrase).filter(|phrase| candidate.holds_it && !phrase.is_empty());
         let worth = |text: &str| {
             let new = values(text).intersection(&candidate.new).count() as f64;
-            speaks(text, &weights) * (1.0 + new).sqrt()
+            let holds = phrase.is_some_and(|phrase| text.contains(phrase));
+            if holds { f64::MAX } else { speaks(text, &weights) * (1.0 + new).sqrt() }
         };
         let worths: Vec<f64> = blocks.iter().map(|(_, _, text)| worth(text)).collect();
         let best = worths.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
@@ -434,7 +438,7 @@ async fn hits(
             at: *at,
             what: row.what.clone(),
             tool: row.tool.clone(),
-            excerpt: excerpt(text, &weights),
+            excerpt: excerpt(text, phrase, &weights),
             score: candidate.score,
             step: blocks.iter().map(part).collect(),
             shown: candidate.shown,
@@ -451,11 +455,15 @@ fn speaks(text: &str, weights: &HashMap<&str, f64>) -> f64 {
     new.filter_map(|(term, _)| weights.get(term.as_ref())).sum()
 }
 
-/// The line of a text that speaks most of the query, with what stands behind it while there is room.
-fn excerpt(text: &str, weights: &HashMap<&str, f64>) -> Redacted {
+/// The line of a text that has the query in it or speaks most of it, with what stands behind it while there is room.
+fn excerpt(text: &str, phrase: Option<&str>, weights: &HashMap<&str, f64>) -> Redacted {
     const LINES: usize = 20_000;
     let lines: Vec<&str> = text.lines().take(LINES).collect();
-    let best = lines.iter().enumerate().map(|(at, line)| (speaks(line, weights), at));
+    let speaks = |line: &str| match phrase.is_some_and(|phrase| line.contains(phrase)) {
+        true => f64::MAX,
+        false => speaks(line, weights),
+    };
+    let best = lines.iter().enumerate().map(|(at, line)| (speaks(line), at));
     let best = best.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map_or(0, |(_, at)| at);
     Redacted::from_store(lines.get(best..).unwrap_or_default().join("\n")).on_one_line(EXCERPT)
 }

@@ -143,6 +143,8 @@ pub(super) struct Flavour {
     pub(super) for_update: &'static str,
     /// Keeps others from writing to the same history at once; takes a number. Nothing where a writer is alone anyway.
     pub(super) lock: Option<&'static str>,
+    /// The same, beside others who ask in the same way.
+    pub(super) share: Option<&'static str>,
     /// Enters the terms of a message: its number, the terms with blanks between them.
     pub(super) enter_terms: &'static str,
     /// Takes them out again: first and last number.

@@ -5,6 +5,7 @@
 //! loss, too.
 
 use std::fs::{self, OpenOptions};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +20,9 @@ use super::Work;
 use super::error::{Result, StoreError};
 use super::schema::{MIGRATIONS, VERSION};
 use super::sql::{Flavour, Row, Sql, Value};
+
+/// How every SQLite file begins.
+const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// Says that a file is ours: "LHst".
 const APPLICATION: i64 = 0x4c48_7374;
@@ -85,6 +89,7 @@ impl Sqlite {
     }
 
     fn open(place: Place, sync: Sync) -> Result<Self> {
+        refuse_others(&place)?;
         let writer = connect(&place, sync)?;
         let store = Self {
             inner: Arc::new(Inner { place, sync, writer: Mutex::new(writer), readers: Mutex::default() }),
@@ -128,9 +133,19 @@ impl Sqlite {
         blocking(move || {
             store.inner.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
             store.with_writer(|connection, place| {
-                let steps =
-                    "INSERT INTO terms (terms) VALUES ('optimize'); VACUUM; PRAGMA wal_checkpoint(TRUNCATE);";
-                connection.execute_batch(steps).map_err(|e| failed(place, &e))
+                let steps = "INSERT INTO terms (terms) VALUES ('optimize'); VACUUM;";
+                connection.execute_batch(steps).map_err(|e| failed(place, &e))?;
+                // It fails by saying so in a row: while somebody reads, what was deleted stays in the log.
+                let clear = "PRAGMA wal_checkpoint(TRUNCATE)";
+                let kept: i64 =
+                    connection.query_row(clear, [], |row| row.get(0)).map_err(|e| failed(place, &e))?;
+                if kept != 0 {
+                    return Err(StoreError::Busy(format!(
+                        "somebody reads {}, so what was deleted is not gone from its log yet; try again",
+                        place.shown()
+                    )));
+                }
+                Ok(())
             })
         })
         .await
@@ -216,7 +231,25 @@ fn private_folder(path: &Path) -> std::io::Result<()> {
     fs::create_dir_all(path)
 }
 
-fn connect(place: &Place, sync: Sync) -> Result<Connection> {
+/// Looks whose a file is before anything in it is set, so that what is not ours stays as it is to the byte.
+fn refuse_others(place: &Place) -> Result<()> {
+    let Place::File(path) = place else { return Ok(()) };
+    let mut start = Vec::new();
+    let read = fs::File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start));
+    // SQLite takes a few bytes of anything for an empty database, and writes over them.
+    if read.is_ok() && !start.is_empty() && start != MAGIC {
+        return Err(StoreError::Damaged(format!(
+            "{} is no store, and is left as it is; name another place with --store",
+            place.shown()
+        )));
+    }
+    let connection = plain(place)?;
+    let ours = connection.busy_timeout(PATIENCE).and_then(|()| Standing::of(&connection));
+    ours.map_err(|e| failed(place, &e))?.refused(place)
+}
+
+/// A connection on which nothing is set.
+fn plain(place: &Place) -> Result<Connection> {
     let connection = match place {
         Place::Memory => Connection::open_in_memory(),
         Place::File(path) => Connection::open_with_flags(
@@ -224,7 +257,11 @@ fn connect(place: &Place, sync: Sync) -> Result<Connection> {
             OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
         ),
     };
-    let connection = connection.map_err(|e| failed(place, &e))?;
+    connection.map_err(|e| failed(place, &e))
+}
+
+fn connect(place: &Place, sync: Sync) -> Result<Connection> {
+    let connection = plain(place)?;
     let synchronous = match sync {
         Sync::Normal => "NORMAL",
         Sync::Full => "FULL",
@@ -240,47 +277,60 @@ fn connect(place: &Place, sync: Sync) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Brings the tables up to date, one step a transaction: who is killed half-way finds the step undone.
-fn migrate(connection: &mut Connection, place: &Place) -> Result<()> {
-    let ours = |connection: &Connection| -> rusqlite::Result<(i64, i64, i64)> {
+/// Whose a database is, and how far its tables are.
+struct Standing {
+    application: i64,
+    version: i64,
+    tables: i64,
+}
+
+impl Standing {
+    fn of(connection: &Connection) -> rusqlite::Result<Self> {
         let ask = |name: &str| connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
         let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        Ok((ask("application_id")?, ask("user_version")?, tables))
-    };
-    loop {
-        let step = |connection: &mut Connection| -> rusqlite::Result<(i64, i64, i64)> {
-            let found = ours(connection)?;
-            if found.1 >= VERSION || (found.0 != APPLICATION && found.2 > 0) {
-                return Ok(found);
-            }
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            // Another process may have been faster.
-            let (_, version, _) = ours(&transaction)?;
-            if let Some(migration) = usize::try_from(version).ok().and_then(|done| MIGRATIONS.get(done)) {
-                transaction.execute_batch(migration.sqlite)?;
-                let version = version + 1;
-                let stamp = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {version}");
-                transaction.execute_batch(&stamp)?;
-            }
-            transaction.commit()?;
-            ours(connection)
-        };
-        let shown = place.shown();
-        match step(connection).map_err(|e| failed(place, &e))? {
-            (application, _, tables) if application != APPLICATION && tables > 0 => {
-                return Err(StoreError::Damaged(format!(
-                    "{shown} is a database of another program, and is left as it is"
-                )));
-            }
-            (_, version, _) if version > VERSION => {
-                return Err(StoreError::Newer(format!(
-                    "{shown} was written by a newer longhaul (its tables are of version {version}, this one knows {VERSION}); update longhaul"
-                )));
-            }
-            (_, VERSION, _) => return Ok(()),
-            _ => {}
-        }
+        Ok(Self { application: ask("application_id")?, version: ask("user_version")?, tables })
     }
+
+    /// Why it is to be left alone, if it is.
+    fn refused(&self, place: &Place) -> Result<()> {
+        let (shown, version) = (place.shown(), self.version);
+        if self.application != APPLICATION && self.tables > 0 {
+            return Err(StoreError::Damaged(format!(
+                "{shown} is a database of another program, and is left as it is"
+            )));
+        }
+        if version > VERSION {
+            return Err(StoreError::Newer(format!(
+                "{shown} was written by a newer longhaul (its tables are of version {version}, this one knows {VERSION}); update longhaul"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Brings the tables up to date, one step a transaction: who is killed half-way finds the step undone.
+fn migrate(connection: &mut Connection, place: &Place) -> Result<()> {
+    loop {
+        let standing = Standing::of(connection).map_err(|e| failed(place, &e))?;
+        standing.refused(place)?;
+        if standing.version == VERSION {
+            return Ok(());
+        }
+        step(connection).map_err(|e| failed(place, &e))?;
+    }
+}
+
+fn step(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been faster.
+    let Standing { version, .. } = Standing::of(&transaction)?;
+    if let Some(migration) = usize::try_from(version).ok().and_then(|done| MIGRATIONS.get(done)) {
+        transaction.execute_batch(migration.sqlite)?;
+        let version = version + 1;
+        let stamp = format!("PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {version}");
+        transaction.execute_batch(&stamp)?;
+    }
+    transaction.commit()
 }
 
 /// Runs what may block where it keeps nobody else waiting.
@@ -358,7 +408,8 @@ fn read(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec
                 ValueRef::Null => Value::Null,
                 ValueRef::Integer(number) => Value::Int(number),
                 ValueRef::Real(number) => Value::Int(number as i64),
-                ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+                // Only what was damaged is no UTF-8, and a body with signs in the place of words would be another body.
+                ValueRef::Text(text) => Value::Text(std::str::from_utf8(text)?.to_owned()),
                 ValueRef::Blob(bytes) => Value::Bytes(bytes.to_owned()),
             })
         };
@@ -370,6 +421,7 @@ fn read(statement: &mut Statement<'_>, values: &[Value]) -> rusqlite::Result<Vec
 const FLAVOUR: Flavour = Flavour {
     for_update: "",
     lock: None,
+    share: None,
     enter_terms: "INSERT INTO terms (rowid, held) VALUES ($1, $2)",
     leave_terms: "DELETE FROM terms WHERE rowid BETWEEN $1 AND $2",
     having_term: "SELECT rowid FROM terms WHERE terms MATCH $1 AND rowid BETWEEN $2 AND $3 ORDER BY rowid DESC LIMIT $4",
@@ -379,6 +431,11 @@ const FLAVOUR: Flavour = Flavour {
 /// What a failure of SQLite means for the caller, in one line.
 fn failed(place: &Place, error: &rusqlite::Error) -> StoreError {
     let shown = place.shown();
+    if let rusqlite::Error::Utf8Error(..) = error {
+        return StoreError::Damaged(format!(
+            "{shown} is damaged ({error}); restore a copy, or name another place with --store"
+        ));
+    }
     let Some(code) = error.sqlite_error_code() else {
         return StoreError::Failed(format!("{shown}: {error}"));
     };

@@ -1,0 +1,154 @@
+//! Every handle leads to what was removed, however often a session is compacted.
+
+use std::collections::BTreeMap;
+
+use longhaul_engine::Dialect;
+use longhaul_server::store::{Committed, StoreError};
+
+use super::ground::Ground;
+use super::speech::{
+    DIALECTS, body, compact, handles_in, keep, long_session, outcome, parsed, record, reply, restarting,
+    steps, too_much, user,
+};
+
+tests! {
+    Both: [
+        every_handle_leads_to_its_block_after_every_compaction,
+        a_block_has_its_place_its_tool_and_its_neighbours,
+        a_handle_of_nothing_is_unknown,
+        what_two_sessions_say_alike_is_recalled_when_one_is_gone,
+        what_a_compaction_wrote_itself_is_recalled_when_it_is_gone_in_turn,
+    ],
+}
+
+async fn every_handle_leads_to_its_block_after_every_compaction(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    for dialect in DIALECTS {
+        let mut turns = long_session();
+        let mut removed: BTreeMap<String, String> = BTreeMap::new();
+        let mut standing = Vec::new();
+        for round in 1..=4 {
+            let sent = body(dialect, &turns);
+            let recorded = record(&store, &tenant, &sent).await;
+            let outcome = outcome(&recorded, &sent, 1_500 + 250 * round as u64);
+            let committed = keep(&store, &tenant, &recorded, &sent, &outcome).await.unwrap();
+            let Committed::Done { session, number } = committed else { panic!("{committed:?}") };
+            assert_eq!(number, round);
+            for original in &outcome.originals {
+                removed.entry(original.handle.clone()).or_insert_with(|| original.text.clone());
+            }
+            let shown: String =
+                parsed(&outcome.body).blocks().map(|block| block.text().into_owned() + "\n").collect();
+            standing.extend(handles_in(&shown));
+            assert!(!outcome.originals.is_empty(), "{dialect:?} {round}");
+            // Those of earlier rounds, too.
+            for (handle, text) in &removed {
+                let found = store.recall(&tenant, Some(&session), handle).await.unwrap();
+                assert_eq!(found.text.as_str(), text, "{dialect:?} {round}");
+                let anywhere = store.recall(&tenant, None, handle).await.unwrap();
+                assert_eq!(anywhere.text, found.text);
+            }
+            for handle in &standing {
+                store
+                    .recall(&tenant, Some(&session), handle)
+                    .await
+                    .unwrap_or_else(|error| panic!("{dialect:?} {round}: {error}"));
+            }
+            turns.extend(steps(20 * round, 8, 40));
+            turns.extend([reply("So far."), user("And on.")]);
+        }
+        assert!(standing.len() > 4, "{dialect:?}: {standing:?}");
+    }
+}
+
+async fn a_block_has_its_place_its_tool_and_its_neighbours(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    for dialect in DIALECTS {
+        let (session, outcome) = compact(&store, &tenant, &body(dialect, &long_session()), 2_000).await;
+        let result = outcome
+            .originals
+            .iter()
+            .find(|original| original.text.contains("error: mismatched types in step 3"))
+            .unwrap();
+        let found = store.recall(&tenant, Some(&session), &result.handle).await.unwrap();
+        assert_eq!((found.what.as_str(), found.tool.as_deref()), ("result", Some("bash")), "{dialect:?}");
+        assert_eq!(found.session, session.name);
+        assert!(!found.redacted && found.at.is_some());
+        let (before, behind) = (found.before.unwrap(), found.behind.unwrap());
+        assert_eq!((before.what.as_str(), behind.what.as_str()), ("call", "call"), "{dialect:?}");
+        assert!(before.excerpt.as_str().contains("target3") && behind.excerpt.as_str().contains("target4"));
+        let next = store.recall(&tenant, Some(&session), &behind.handle).await.unwrap();
+        assert!(next.text.as_str().contains("target4"));
+    }
+}
+
+async fn a_handle_of_nothing_is_unknown(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let (session, outcome) = compact(&store, &tenant, &body(Dialect::Messages, &long_session()), 2_000).await;
+    let other = record(&store, &tenant, &body(Dialect::Messages, &[user("Another one.")])).await.session;
+    for handle in ["", "zzzzzzzzzz", "' OR 1=1 --", "%", "a b", "日本語"] {
+        for within in [Some(&session), None] {
+            let error = store.recall(&tenant, within, handle).await.unwrap_err();
+            assert!(matches!(error, StoreError::Unknown(_)) && !error.message().contains('\n'), "{error}");
+        }
+    }
+    let handle = &outcome.originals[0].handle;
+    assert!(matches!(store.recall(&tenant, Some(&other), handle).await, Err(StoreError::Unknown(_))));
+}
+
+async fn what_two_sessions_say_alike_is_recalled_when_one_is_gone(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    for dialect in DIALECTS {
+        let parent = record(&store, &tenant, &body(dialect, &long_session())).await.session;
+        // The same words behind another beginning: the same handles, in other messages.
+        let mut turns = long_session();
+        turns[1] = super::speech::bash("make other", "nothing to do");
+        let (fork, outcome) = compact(&store, &tenant, &body(dialect, &turns), 2_000).await;
+        assert_eq!(fork.parent, Some(parent.id));
+        store.delete(&tenant, parent.id).await.unwrap();
+        for original in &outcome.originals {
+            let found = store.recall(&tenant, Some(&fork), &original.handle).await;
+            let found = found.unwrap_or_else(|error| panic!("{dialect:?}: {error}"));
+            assert_eq!(found.text.as_str(), original.text);
+        }
+        // And the other way round.
+        store.delete(&tenant, fork.id).await.unwrap();
+        let first = record(&store, &tenant, &body(dialect, &turns)).await.session;
+        let (second, outcome) = compact(&store, &tenant, &body(dialect, &long_session()), 2_000).await;
+        assert_eq!(second.parent, Some(first.id));
+        store.delete(&tenant, second.id).await.unwrap();
+        for original in outcome
+            .originals
+            .iter()
+            .filter(|original| !original.text.contains("target0") && !original.text.contains("unit 0_"))
+        {
+            let found = store.recall(&tenant, Some(&first), &original.handle).await;
+            found.unwrap_or_else(|error| panic!("{dialect:?}: {error}"));
+        }
+        store.delete(&tenant, first.id).await.unwrap();
+        assert!(store.faults().await.unwrap().is_empty());
+    }
+}
+
+async fn what_a_compaction_wrote_itself_is_recalled_when_it_is_gone_in_turn(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    // A client that goes on from a compacted body sends our checkpoint as its own message; the next compaction removes that.
+    let sent = body(Dialect::Chat, &too_much(&[]));
+    let first = record(&store, &tenant, &sent).await;
+    let begun = restarting(&first, &sent);
+    let committed = keep(&store, &tenant, &first, &sent, &begun).await.unwrap();
+    let Committed::Done { session: child, .. } = committed else { panic!("{committed:?}") };
+    let mut turns = too_much(&[reply("Going on.")]);
+    turns.extend(steps(0, 12, 40));
+    turns.push(user("And on."));
+    let longer = body(Dialect::Chat, &turns);
+    let recorded = record(&store, &tenant, &longer).await;
+    assert_eq!(recorded.session.id, child.id);
+    let next = outcome(&recorded, &longer, 2_500);
+    let committed = keep(&store, &tenant, &recorded, &longer, &next).await.unwrap();
+    let Committed::Done { session, .. } = committed else { panic!("{committed:?}") };
+    for original in begun.originals.iter().chain(&next.originals) {
+        let found = store.recall(&tenant, Some(&session), &original.handle).await.unwrap();
+        assert_eq!(found.text.as_str(), original.text, "{:?}", original.what);
+    }
+}

@@ -1,0 +1,173 @@
+//! What a search finds, and that nothing in a query is an instruction to a database.
+
+use longhaul_engine::Dialect;
+use longhaul_server::store::{Hit, Scope};
+
+use super::ground::Ground;
+use super::speech::{DIALECTS, Turn, bash, body, compact, long_session, record, reply, user};
+
+tests! {
+    Both: [
+        words_identifiers_paths_codes_and_cjk_are_found,
+        a_value_inside_a_longer_word_is_found,
+        nothing_in_a_query_is_special,
+        a_family_is_searched_as_a_whole_and_a_session_by_itself,
+        what_the_view_lacks_comes_before_what_it_shows,
+    ],
+}
+
+/// What each message says that no other does.
+const SAID: [(&str, &str); 9] = [
+    ("配置文件在哪里？请检查错误代码。", "错误代码"),
+    ("The function parse_http_body fails.", "parse_http_body"),
+    ("Look at readConfigFile again.", "readConfigFile"),
+    ("It stands in crates/garden/src/beds/planner.rs somewhere.", "crates/garden/src/beds/planner.rs"),
+    ("rustc says E0382 here.", "E0382"),
+    ("She said \"mind the gap\" twice.", "\"mind the gap\""),
+    ("Der Ärger mit Übermut.", "ärger"),
+    ("The commit is 9f8e7d6c5b4a39281706f5e4d3c2b1a0deadbeef then.", "deadbeef"),
+    ("설정 파일을 찾을 수 없습니다", "파일"),
+];
+
+fn talk() -> Vec<Turn> {
+    let mut turns = vec![user("Plan the garden.")];
+    for (n, (said, _)) in SAID.iter().enumerate() {
+        turns.push(bash(&format!("look {n}"), &format!("some other line {n}\n{said}\nand the end {n}")));
+        turns.push(reply(&format!("Seen {n}.")));
+    }
+    turns.push(user("Go on."));
+    turns
+}
+
+fn first(hits: &[Hit]) -> &str {
+    hits.first().map_or("nothing", |hit| hit.excerpt.as_str())
+}
+
+async fn words_identifiers_paths_codes_and_cjk_are_found(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    for dialect in DIALECTS {
+        let session = record(&store, &tenant, &body(dialect, &talk())).await.session;
+        for (said, query) in SAID {
+            let hits = store.search(&tenant, &session, Scope::Session, query, 5).await.unwrap();
+            assert!(first(&hits).contains(said), "{dialect:?} {query}: {}", first(&hits));
+            let found = store.recall(&tenant, Some(&session), &hits[0].handle).await.unwrap();
+            assert!(found.text.as_str().contains(said));
+            assert_eq!((hits[0].what.as_str(), hits[0].tool.as_deref()), ("result", Some("bash")));
+        }
+        // Parts of them, and words in other cases.
+        for (query, said) in [
+            ("http body", "parse_http_body"),
+            ("config file", "readConfigFile"),
+            ("PLANNER.RS", "planner.rs"),
+            ("检查错误", "请检查错误"),
+        ] {
+            let hits = store.search(&tenant, &session, Scope::Session, query, 5).await.unwrap();
+            assert!(first(&hits).contains(said), "{dialect:?} {query}: {}", first(&hits));
+        }
+    }
+}
+
+async fn a_value_inside_a_longer_word_is_found(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let session = record(&store, &tenant, &body(Dialect::Chat, &talk())).await.session;
+    for (query, said) in
+        [("7d6c5b4a", "9f8e7d6c5b4a"), ("eadbee", "deadbeef"), ("eConfigF", "readConfigFile")]
+    {
+        let hits = store.search(&tenant, &session, Scope::Session, query, 5).await.unwrap();
+        assert!(first(&hits).contains(said), "{query}: {}", first(&hits));
+    }
+    let none = store.search(&tenant, &session, Scope::Session, "zzzunseen", 5).await.unwrap();
+    assert!(none.is_empty(), "{none:?}");
+}
+
+async fn nothing_in_a_query_is_special(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let session = record(&store, &tenant, &body(Dialect::Chat, &talk())).await.session;
+    let rows = ground.rows().await;
+    let hostile = [
+        "",
+        " ",
+        "\"",
+        "\"\"",
+        "'",
+        "''",
+        "*",
+        "pars*",
+        "NEAR(parse body)",
+        "parse NEAR/2 body",
+        "parse AND NOT body",
+        "OR OR OR",
+        "held:parse",
+        "^parse",
+        "{held} : x",
+        "(",
+        ")))",
+        "'; DROP TABLE messages; --",
+        "x'); DELETE FROM terms; --",
+        "%",
+        "_",
+        "\\",
+        "\\'",
+        "$1",
+        "?1",
+        ":*",
+        "!parse",
+        "parse & body",
+        "<->",
+        "a\u{0}b",
+        "\u{1}",
+        "E'\\x27'",
+        "\u{feff}\u{202e}",
+    ];
+    for query in hostile {
+        let hits = store.search(&tenant, &session, Scope::Session, query, 5).await;
+        hits.unwrap_or_else(|error| panic!("{query:?}: {error}"));
+    }
+    store.search(&tenant, &session, Scope::Session, &"word ' \" * ".repeat(20_000), 5).await.unwrap();
+    assert_eq!(ground.rows().await, rows);
+    // A star matches nothing more, and an operator is a word like any other.
+    let starred = store.search(&tenant, &session, Scope::Session, "pars*", 5).await.unwrap();
+    assert!(starred.iter().all(|hit| !hit.excerpt.as_str().contains("parse_http_body")), "{starred:?}");
+    let hits = store.search(&tenant, &session, Scope::Session, "parse_http_body NOT body", 5).await.unwrap();
+    assert!(first(&hits).contains("parse_http_body"));
+}
+
+async fn a_family_is_searched_as_a_whole_and_a_session_by_itself(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let mut turns = talk();
+    turns.push(reply("The parent alone says heliotrope."));
+    let parent = record(&store, &tenant, &body(Dialect::Messages, &turns)).await.session;
+    *turns.last_mut().unwrap() = reply("The fork alone says marigold.");
+    let fork = record(&store, &tenant, &body(Dialect::Messages, &turns)).await.session;
+    record(&store, &tenant, &body(Dialect::Messages, &[user("A stranger says heliotrope and marigold.")]))
+        .await;
+    let search = async |session, scope, query| {
+        let hits: Vec<Hit> = store.search(&tenant, session, scope, query, 5).await.unwrap();
+        hits.into_iter().map(|hit| hit.session).collect::<Vec<_>>()
+    };
+    assert_eq!(search(&parent, Scope::Session, "heliotrope").await, [parent.name.clone()]);
+    assert_eq!(search(&fork, Scope::Session, "marigold").await, [fork.name.clone()]);
+    assert!(search(&fork, Scope::Session, "heliotrope").await.is_empty());
+    assert!(search(&parent, Scope::Session, "marigold").await.is_empty());
+    for session in [&parent, &fork] {
+        assert_eq!(search(session, Scope::Family, "heliotrope").await, [parent.name.clone()]);
+        assert_eq!(search(session, Scope::Family, "marigold").await, [fork.name.clone()]);
+        // What both share is found once.
+        assert_eq!(search(session, Scope::Family, "E0382").await, [parent.name.clone()]);
+        assert_eq!(search(session, Scope::Session, "E0382").await, [parent.name.clone()]);
+    }
+}
+
+async fn what_the_view_lacks_comes_before_what_it_shows(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let mut turns = long_session();
+    turns.insert(2, bash("grep", &format!("{}zinnia stands in bed 4711\n", "line of noise\n".repeat(60))));
+    turns.push(reply("There is a zinnia somewhere."));
+    turns.push(user("Where is it?"));
+    let (session, outcome) = compact(&store, &tenant, &body(Dialect::Chat, &turns), 2_000).await;
+    assert!(outcome.body.contains("There is a zinnia somewhere."), "the newest stays");
+    let hits =
+        store.search(&tenant, &session, Scope::Session, "where does the zinnia stand", 50).await.unwrap();
+    assert!(!hits[0].shown && first(&hits).contains("bed 4711"), "{hits:?}");
+    assert!(hits.iter().any(|hit| hit.shown));
+}

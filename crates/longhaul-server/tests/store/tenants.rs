@@ -1,0 +1,216 @@
+//! Two tenants of one store who say the same: neither ever sees, finds or changes anything of the other's.
+
+use std::fmt::Write as _;
+
+use longhaul_engine::Dialect;
+use longhaul_server::agents::Moment;
+use longhaul_server::store::{
+    At, Committed, EpochId, Expiry, Lease, Leased, Result, Scope, Session, Store, StoreError, Tenant, Words,
+};
+
+use super::ground::{Dice, Ground};
+use super::speech::{
+    DIALECTS, NOON, Turn, body, keep, long_session, outcome, parsed, record, recorded, reply, user,
+};
+
+tests! {
+    Both: [
+        neither_tenant_sees_anything_of_the_other,
+        no_identity_is_the_same_for_two_tenants,
+    ],
+}
+
+/// So many times somebody does something.
+const DEEDS: usize = 60;
+
+/// What a tenant has, as far as the test knows.
+struct Party {
+    tenant: Tenant,
+    sessions: Vec<Session>,
+    handles: Vec<String>,
+    epochs: Vec<EpochId>,
+    leases: Vec<Lease>,
+}
+
+/// Histories that both tenants have, in whatever state.
+fn histories() -> Vec<(Dialect, Vec<Turn>)> {
+    let mut all = Vec::new();
+    for dialect in DIALECTS {
+        for ending in ["quince", "medlar"] {
+            all.push((dialect, [long_session(), vec![reply(ending), user("Go on.")]].concat()));
+        }
+    }
+    all
+}
+
+async fn neither_tenant_sees_anything_of_the_other(ground: Ground) {
+    let store = ground.open().await;
+    let mut parties = Vec::new();
+    for name in ["one", "two"] {
+        let tenant = store.tenant(name).await.unwrap();
+        parties.push(Party { tenant, sessions: vec![], handles: vec![], epochs: vec![], leases: vec![] });
+    }
+    let mut dice = Dice::new(7);
+    let mut kinds = [0; 6];
+    for deed in 0..DEEDS {
+        let who = dice.below(2);
+        let [mine, theirs] = if who == 0 { [0, 1] } else { [1, 0] };
+        let before = account(&store, &parties[theirs]).await;
+        let kind = dice.below(8).min(5);
+        kinds[kind] += 1;
+        act(&store, &mut parties[mine], kind, &mut dice).await;
+        assert_eq!(
+            account(&store, &parties[theirs]).await,
+            before,
+            "deed {deed}, of kind {kind}, changed the other's"
+        );
+        if deed % 4 == 3 {
+            for [mine, theirs] in [[0, 1], [1, 0]] {
+                pry(&store, &parties[mine].tenant, &parties[theirs]).await;
+            }
+            assert_eq!(account(&store, &parties[theirs]).await, before, "prying changed something");
+        }
+    }
+    assert!(kinds.iter().all(|count| *count > 0), "{kinds:?}");
+    assert!(parties.iter().all(|party| !party.handles.is_empty() && !party.epochs.is_empty()));
+    assert!(store.faults().await.unwrap().is_empty());
+}
+
+/// Something that a tenant does with its own.
+async fn act(store: &Store, party: &mut Party, kind: usize, dice: &mut Dice) {
+    let tenant = party.tenant.clone();
+    let session = (!party.sessions.is_empty()).then(|| dice.below(party.sessions.len()));
+    match (kind, session) {
+        (0, Some(at)) => drop(store.undo(&tenant, party.sessions[at].id).await),
+        (1, Some(at)) => drop(store.redo(&tenant, party.sessions[at].id).await),
+        (2, Some(at)) => {
+            if let Ok(Leased::Granted(lease)) = store.lease(&tenant, party.sessions[at].id, "me").await {
+                party.leases.push(lease);
+            }
+        }
+        (3, Some(at)) => {
+            let session = party.sessions.swap_remove(at);
+            drop(store.delete(&tenant, session.id).await);
+        }
+        (4, Some(_)) => {
+            let expiry = Expiry { before: Some(Moment(NOON.0 - 1)), most_bytes: None };
+            drop(store.sweep(&tenant, expiry).await.unwrap());
+        }
+        _ => {
+            let all = histories();
+            let (dialect, turns) = &all[dice.below(all.len())];
+            let sent = body(*dialect, &turns[..turns.len() - dice.below(3)]);
+            let at = Moment(NOON.0 + dice.below(1_000) as i64);
+            let recorded = recorded(store, &tenant, &sent, at).await.unwrap();
+            if dice.below(2) == 0 {
+                let outcome = outcome(&recorded, &sent, 1_500 + 100 * dice.below(10) as u64);
+                party.handles.extend(outcome.originals.iter().map(|original| original.handle.clone()));
+                if let Committed::Done { session, .. } =
+                    keep(store, &tenant, &recorded, &sent, &outcome).await.unwrap()
+                {
+                    party.epochs.extend(session.head);
+                }
+            }
+            party.sessions.retain(|session| session.id != recorded.session.id);
+            party.sessions.push(recorded.session);
+        }
+    }
+}
+
+/// All that a tenant is told about its own, as text.
+async fn account(store: &Store, party: &Party) -> String {
+    let (tenant, mut told) = (&party.tenant, String::new());
+    for session in store.sessions(tenant, 100).await.unwrap() {
+        writeln!(told, "{session:?}").unwrap();
+        writeln!(told, "{:?}", store.session(tenant, &session.name).await).unwrap();
+        writeln!(told, "{:?}", store.lineage(tenant, &session).await).unwrap();
+        writeln!(told, "{:?}", store.requests(tenant, &session).await).unwrap();
+        for epoch in store.epochs(tenant, &session).await.unwrap() {
+            writeln!(told, "{:?} {}", epoch.id, epoch.report).unwrap();
+        }
+        writeln!(told, "{:?}", store.body(tenant, &session, At::Now).await).unwrap();
+        writeln!(told, "{:?}", store.search(tenant, &session, Scope::Family, "quince step 7", 3).await)
+            .unwrap();
+    }
+    for handle in party.handles.iter().rev().take(5) {
+        writeln!(told, "{:?}", store.recall(tenant, None, handle).await).unwrap();
+    }
+    told
+}
+
+fn is_unknown<T: std::fmt::Debug>(answer: Result<T>, what: &str) {
+    let error = answer.expect_err(what);
+    assert!(matches!(error, StoreError::Unknown(_)), "{what}: {error:?}");
+}
+
+/// Asks for everything of the other's by its own names and numbers.
+async fn pry(store: &Store, tenant: &Tenant, other: &Party) {
+    let own = store.sessions(tenant, 100).await.unwrap();
+    let newest = own.iter().map(|session| session.name.clone()).next();
+    let latest = store.session(tenant, "latest").await.ok().map(|session| session.name);
+    assert_eq!(latest, newest);
+    for theirs in &other.sessions {
+        assert!(own.iter().all(|session| session.id != theirs.id && session.name != theirs.name));
+        is_unknown(store.session(tenant, &theirs.name).await, "session");
+        is_unknown(store.session(tenant, &theirs.name[..9]).await, "session by its beginning");
+        let lineage = store.lineage(tenant, theirs).await.unwrap();
+        assert!(lineage.ancestors.is_empty() && lineage.children.is_empty());
+        assert!(store.requests(tenant, theirs).await.unwrap().is_empty());
+        assert!(store.epochs(tenant, theirs).await.unwrap().is_empty());
+        for scope in [Scope::Session, Scope::Family] {
+            for query in ["quince", "error", "mismatched types", "ismatche", "make target3"] {
+                let hits = store.search(tenant, theirs, scope, query, 5).await.unwrap();
+                assert!(hits.is_empty(), "{query}: {hits:?}");
+            }
+        }
+        for moment in [At::Now, At::Original, At::Epoch(1), At::Request(1)] {
+            is_unknown(store.body(tenant, theirs, moment).await, "body");
+        }
+        for words in [Words::AsShown, Words::Natural] {
+            is_unknown(store.examples(tenant, theirs, words).await.map(|_| ()), "examples");
+        }
+        is_unknown(store.undo(tenant, theirs.id).await, "undo");
+        is_unknown(store.redo(tenant, theirs.id).await, "redo");
+        is_unknown(store.lease(tenant, theirs.id, "thief").await, "lease");
+        is_unknown(store.delete(tenant, theirs.id).await, "delete");
+        for handle in other.handles.iter().rev().take(5) {
+            is_unknown(store.recall(tenant, Some(theirs), handle).await, "recall in their session");
+        }
+    }
+    for epoch in &other.epochs {
+        assert!(store.epoch(tenant, *epoch).await.unwrap().is_none());
+    }
+    for handle in other.handles.iter().rev().take(10) {
+        is_unknown(store.recall(tenant, None, handle).await, "recall");
+        for own in own.iter().take(2) {
+            is_unknown(store.recall(tenant, Some(own), handle).await, "recall in a session of one's own");
+        }
+    }
+    for lease in &other.leases {
+        assert!(!store.beat(tenant, lease).await.unwrap() && !store.release(tenant, lease).await.unwrap());
+    }
+}
+
+async fn no_identity_is_the_same_for_two_tenants(ground: Ground) {
+    let store = ground.open().await;
+    let (one, two) = (store.tenant("one").await.unwrap(), store.tenant("two").await.unwrap());
+    for dialect in DIALECTS {
+        let sent = body(dialect, &long_session());
+        let transcript = parsed(&sent);
+        let chains = [one.identities().chain(&transcript), two.identities().chain(&transcript)];
+        assert!(chains[0].iter().all(|identity| !chains[1].contains(identity)));
+        let again = store.tenant("one").await.unwrap().identities().chain(&transcript);
+        assert_eq!(chains[0], again, "a tenant keeps its key");
+        let (first, second) = (record(&store, &one, &sent).await, record(&store, &two, &sent).await);
+        assert_eq!((first.new, second.new), (first.session.length, second.session.length));
+        assert_ne!(first.session.key, second.session.key);
+        assert_ne!(first.session.name, second.session.name);
+        // Nothing is stored once for both, not even what stands around the messages.
+        for table in ["messages", "envelopes", "chunks"] {
+            let shared = format!(
+                "SELECT count(*) FROM {table} a JOIN {table} b ON a.identity = b.identity WHERE a.tenant < b.tenant"
+            );
+            assert_eq!(ground.number(&shared).await, 0);
+        }
+    }
+}
