@@ -338,8 +338,8 @@ pub(super) struct Stored {
 pub(super) async fn tenant(sql: &mut dyn Sql, name: &str, fresh: [u8; 32]) -> Result<Tenant> {
     let make = "INSERT INTO tenants (name, key) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
     sql.run(make, &[name.into(), fresh.as_slice().into()]).await?;
-    let made = known_tenant(sql, name).await?;
-    made.ok_or_else(|| StoreError::Failed(format!("the tenant {name} was not kept")))
+    let tenant = known_tenant(sql, name).await?;
+    tenant.ok_or_else(|| StoreError::Failed(format!("the tenant {name} was not kept")))
 }
 
 async fn known_tenant(sql: &mut dyn Sql, name: &str) -> Result<Option<Tenant>> {

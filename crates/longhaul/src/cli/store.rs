@@ -113,7 +113,6 @@ impl Whose {
 }
 
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
 pub(crate) struct ExportArgs {
     /// The session: a file, a name like claude:latest or codex:ID, or store:ID, store:latest or ID of the store
     #[arg(value_name = "SESSION")]
@@ -221,10 +220,10 @@ pub(crate) struct DeleteArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VacuumArgs {
-    /// Delete sessions that were not written since: 30d, 12h, or a date (2026-05-01) [default: store.keep_days]
+    /// Delete sessions that were not written since: 30d, 12h, or a date (2026-05-01) [default: `store.keep_days`]
     #[arg(long, value_name = "WHEN", value_parser = numbers::since, conflicts_with = "check")]
     pub(crate) older_than: Option<numbers::Since>,
-    /// Delete the oldest until the store is no larger (2GB, 500MB) [default: store.max_bytes]
+    /// Delete the oldest until the store is no larger (2GB, 500MB) [default: `store.max_bytes`]
     #[arg(long, value_name = "SIZE", value_parser = numbers::bytes, conflicts_with = "check")]
     pub(crate) max_size: Option<u64>,
     /// Delete nothing, and say what is damaged

@@ -193,7 +193,9 @@ fn page(told: &Told) -> Page {
         0 => String::new(),
         shared => format!(", the first {shared} shared with its parent"),
     };
-    row(&mut page, "messages", &format!("{}{shared}, in {} requests", session.length, requests.len()));
+    let requests =
+        if requests.len() == 1 { "1 request".to_owned() } else { format!("{} requests", requests.len()) };
+    row(&mut page, "messages", &format!("{}{shared}, in {requests}", session.length));
     if session.state.name() != "live" {
         row(&mut page, "state", session.state.name());
     }

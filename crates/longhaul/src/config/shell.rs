@@ -107,7 +107,7 @@ struct Upstream {
 pub(crate) struct Store {
     /// A file.
     pub(crate) path: Option<String>,
-    /// A PostgreSQL server.
+    /// The URL of a database server.
     pub(crate) url: Option<String>,
     /// What a commit outlives.
     pub(crate) sync: Sync,

@@ -245,7 +245,7 @@ impl<'a> Call<'a> {
             if report.tokens.after <= policy.window {
                 let reason =
                     "a compaction of it was undone, and it fits the window; --force compacts it again";
-                report.reason = reason.to_owned();
+                reason.clone_into(&mut report.reason);
                 return Ok(left);
             }
         }

@@ -138,13 +138,11 @@ fn all<I: Send, O: Send>(
     work: impl Fn(&mut Memory, I) -> O + std::marker::Sync,
     give: impl FnMut(O) -> ControlFlow<Stop>,
 ) -> ControlFlow<Stop> {
-    match &call.recording {
-        None => parallel::in_order(items, work, give),
-        Some(_) => {
-            let mut memory = Memory::for_one_body();
-            items.map(|item| work(&mut memory, item)).try_for_each(give)
-        }
+    if call.recording.is_none() {
+        return parallel::in_order(items, work, give);
     }
+    let mut memory = Memory::for_one_body();
+    items.map(|item| work(&mut memory, item)).try_for_each(give)
 }
 
 fn flow(given: Result<(), Failure>) -> ControlFlow<Stop> {
