@@ -126,7 +126,7 @@ pub(crate) enum Command {
     /// List the sessions of the coding agents on this machine and of the store
     #[command(after_help = SESSIONS_HELP)]
     Sessions(SessionsArgs),
-    /// Write the request body that a session would send next: an agent's, or one of the store
+    /// Write the request body that an agent's or the store's session would send next
     #[command(after_help = store::EXPORT_HELP)]
     Export(ExportArgs),
     /// Sum a log of compactions

@@ -154,10 +154,10 @@ pub(crate) struct RecallArgs {
     #[arg(long, value_name = "QUERY", conflicts_with = "handle", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) search: Option<String>,
     /// Search the sessions that it descends from, and all that descend from those, too
-    #[arg(long, requires = "search")]
+    #[arg(long, conflicts_with = "handle")]
     pub(crate) family: bool,
     /// At most so many results [default: 5]
-    #[arg(long, value_name = "N", requires = "search", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "handle", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) limit: Option<u16>,
     #[command(flatten)]
     pub(crate) place: StorePlace,

@@ -111,7 +111,8 @@ impl Import<'_> {
             return;
         }
         let shown = format!("line {} of {shown}", line.number);
-        let text = input::text(&shown, line.bytes);
+        // The end of a line is none of the body's.
+        let text = input::text(&shown, line.bytes.trim_ascii_end().to_vec());
         if let Err(failure) = text.and_then(|text| self.body(&Body::of_text(shown.clone(), text))) {
             output::say_failure(&failure.to_string());
             self.fail(shown, &failure);

@@ -13,5 +13,6 @@ mod digest;
 mod files;
 mod redact;
 mod sessions;
+mod store;
 mod support;
 mod terminal;
