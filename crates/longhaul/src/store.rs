@@ -197,6 +197,17 @@ pub(crate) fn name(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
+/// The option that names the same store again, for advice; nothing where none was typed. The password of a URL is left out.
+pub(crate) fn option(typed: Option<&str>) -> String {
+    let Some(typed) = typed.filter(|typed| !typed.is_empty()) else { return String::new() };
+    let shown = typed.parse::<Place>().map_or_else(|never| match never {}, |place| place.to_string());
+    if shown.contains(char::is_whitespace) {
+        format!(" --store '{shown}'")
+    } else {
+        format!(" --store {shown}")
+    }
+}
+
 /// The id of a session of the store, where one was named in the place of a body. A file of that name wins.
 pub(crate) fn named(path: &Path) -> Option<&str> {
     path.to_str()?.strip_prefix(PREFIX).filter(|_| !path.exists())

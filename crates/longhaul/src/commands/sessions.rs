@@ -144,7 +144,8 @@ pub(crate) fn run(args: &SessionsArgs, environment: &Environment) -> Result<(), 
         ));
         return Ok(());
     }
-    output::give(args.answer.to(), &page(&answer, &machine.home, now))
+    let place = crate::store::option(args.place.store.as_deref());
+    output::give(args.answer.to(), &page(&answer, &place, &machine.home, now))
 }
 
 /// The store, if there is one and its sessions are wanted. That it cannot be read is said, unless it is all that was asked for.
@@ -329,7 +330,7 @@ fn tokens_of(known: &mut Known, model: &Model, dialect: Dialect, body: &str) -> 
 
 const HEAD: [&str; 8] = ["session", "project", "when", "messages", "tokens", "window", "compacted", "cost"];
 
-fn page(answer: &Answer, home: &Path, now: Moment) -> Page {
+fn page(answer: &Answer, place: &str, home: &Path, now: Moment) -> Page {
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(answer.sessions.iter().map(|row| cells(row, home, now)));
     let widths: [usize; 8] =
@@ -346,7 +347,7 @@ fn page(answer: &Answer, home: &Path, now: Moment) -> Page {
         })
     }));
     page.blank();
-    for line in remarks(answer) {
+    for line in remarks(answer, place) {
         page.line(Line::default().styled(FAINT, line));
     }
     page
@@ -373,7 +374,7 @@ fn cells(row: &Row, home: &Path, now: Moment) -> [String; 8] {
     ]
 }
 
-fn remarks(answer: &Answer) -> Vec<String> {
+fn remarks(answer: &Answer, place: &str) -> Vec<String> {
     let mut remarks = Vec::new();
     let any = |test: fn(&Row) -> bool| answer.sessions.iter().any(test);
     remarks.push(
@@ -395,7 +396,11 @@ fn remarks(answer: &Answer) -> Vec<String> {
     let priced = answer.sessions.iter().find(|row| row.usd.is_some());
     if let Some(row) = priced.or(answer.sessions.first()) {
         let name = if row.short.contains(' ') { format!("'{}'", row.short) } else { row.short.clone() };
-        remarks.push(format!("what one cost, and what it would have cost: longhaul cost {name}"));
+        let place = if row.agent == Whose::Store.name() { place } else { "" };
+        remarks.push(format!("what one cost, and what it would have cost: longhaul cost {name}{place}"));
+    }
+    if let Some(row) = answer.sessions.iter().find(|row| row.agent == Whose::Store.name()) {
+        remarks.push(format!("more about one of the store: longhaul show {}{place}", row.id));
     }
     if answer.more > 0 {
         remarks.push(format!("{} older ones are not shown; --limit 0 shows all", answer.more));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cli::ShowArgs;
 use crate::failure::Failure;
 use crate::output::{self, FAINT, GOOD, Line, Page, STRONG};
-use crate::store::{Kept, Whereabouts};
+use crate::store::{self, Kept, Whereabouts};
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -73,6 +73,8 @@ struct One<'a> {
 
 /// All that is known of one session.
 struct Told {
+    /// The option that names its store again.
+    place: String,
     session: Session,
     lineage: Lineage,
     requests: Vec<Request>,
@@ -80,12 +82,12 @@ struct Told {
 }
 
 impl Told {
-    fn of(kept: &Kept, session: Session) -> Result<Self, Failure> {
+    fn of(kept: &Kept, session: Session, place: String) -> Result<Self, Failure> {
         let (store, tenant) = (&kept.store, &kept.tenant);
         let lineage = kept.run(store.lineage(tenant, &session))?;
         let requests = kept.run(store.requests(tenant, &session))?;
         let epochs = kept.run(store.epochs(tenant, &session))?;
-        Ok(Self { session, lineage, requests, epochs })
+        Ok(Self { place, session, lineage, requests, epochs })
     }
 
     fn in_force(&self, epoch: &Epoch) -> bool {
@@ -106,7 +108,7 @@ impl Told {
 pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
     let kept = Whereabouts::of(&args.place)?.existing()?;
     let session = kept.session(&args.id)?;
-    let told = Told::of(&kept, session)?;
+    let told = Told::of(&kept, session, store::option(args.place.store.as_deref()))?;
     if let Some(number) = args.epoch {
         return one(args, &told, number);
     }
@@ -117,7 +119,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
 }
 
 fn answer(told: &Told) -> Answer<'_> {
-    let Told { session, lineage, requests, epochs } = told;
+    let Told { session, lineage, requests, epochs, .. } = told;
     let ask = |request: &Request| Asked {
         number: request.number,
         messages: request.length,
@@ -182,9 +184,9 @@ fn row(page: &mut Page, label: &str, text: &str) {
 }
 
 fn page(told: &Told) -> Page {
-    let Told { session, lineage, requests, epochs } = told;
+    let Told { session, lineage, requests, epochs, .. } = told;
     let mut page = Page::default();
-    row(&mut page, "session", &crate::store::name(&session.name));
+    row(&mut page, "session", &store::name(&session.name));
     row(&mut page, "title", session.title.as_deref().unwrap_or("-"));
     let (model, dialect) = (session.model.as_deref().unwrap_or("not named"), session.dialect.name());
     row(&mut page, "model", &format!("{model} ({dialect})"));
@@ -233,7 +235,7 @@ fn page(told: &Told) -> Page {
     page.table(rows);
     page.blank();
     let last = epochs.last().map_or(1, |epoch| epoch.number);
-    let more = format!("what one did: longhaul show {} --epoch {last}", session.name);
+    let more = format!("what one did: longhaul show {} --epoch {last}{}", session.name, told.place);
     page.line(Line::default().styled(FAINT, more));
     page
 }
@@ -255,7 +257,7 @@ pub(super) fn sizes(report: &Value) -> String {
 fn report_page(told: &Told, epoch: &Epoch) -> Page {
     let (mut page, report) = (Page::default(), &epoch.report);
     let force = if told.in_force(epoch) { ", in force" } else { "" };
-    row(&mut page, "session", &crate::store::name(&told.session.name));
+    row(&mut page, "session", &store::name(&told.session.name));
     row(&mut page, "epoch", &format!("{}, made {}{force}", epoch.number, epoch.at));
     let count = |section: &str, key: &str| report[section][key].as_u64().unwrap_or_default();
     let messages = [count("messages", "before"), count("messages", "after")];
@@ -269,8 +271,8 @@ fn report_page(told: &Told, epoch: &Epoch) -> Page {
     let evidence = ["kept", "recallable", "lost"].map(|key| format!("{} {key}", count("evidence", key)));
     row(&mut page, "evidence", &format!("{} found: {}", count("evidence", "found"), evidence.join(", ")));
     if epoch.ledger.checkpoint().is_some() {
-        let (name, number) = (&told.session.name, epoch.number);
-        let how = format!("longhaul show {name} --epoch {number} --checkpoint prints it");
+        let (name, number, place) = (&told.session.name, epoch.number, &told.place);
+        let how = format!("longhaul show {name} --epoch {number} --checkpoint{place} prints it");
         row(&mut page, "checkpoint", &format!("{} tokens; {how}", count("checkpoint", "tokens")));
     }
     for note in report["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {

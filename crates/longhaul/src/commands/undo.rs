@@ -8,7 +8,7 @@ use crate::cli::UndoArgs;
 use crate::commands::show;
 use crate::failure::Failure;
 use crate::output::{self, Page};
-use crate::store::Whereabouts;
+use crate::store::{self, Whereabouts};
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -69,6 +69,7 @@ fn shift(args: &UndoArgs, way: Way) -> Result<(), Failure> {
         return output::write_json(args.answer.to(), &answer);
     }
     let mut page = Page::default();
+    let place = store::option(args.place.store.as_deref());
     page.line(match &epoch {
         Some(epoch) => {
             format!("session {name}: epoch {} is in force, {}", epoch.number, show::sizes(&epoch.report))
@@ -77,9 +78,9 @@ fn shift(args: &UndoArgs, way: Way) -> Result<(), Failure> {
     });
     page.line(match way {
         Way::Undo => format!(
-            "it is not compacted again by itself while it fits the window; longhaul redo {name} goes forth again"
+            "it is not compacted again by itself while it fits the window; longhaul redo {name}{place} goes forth again"
         ),
-        Way::Redo => format!("longhaul undo {name} takes it back"),
+        Way::Redo => format!("longhaul undo {name}{place} takes it back"),
     });
     output::give(args.answer.to(), &page)
 }

@@ -536,7 +536,8 @@ fn people_are_told_where_it_is_kept_and_what_to_do_next() {
     let recall = ["recall", words[3], "--store", "s.db"];
     assert!(machine.prints(&recall).contains("compiling one more unit"), "what is advised works: {advice}");
     let undone = machine.prints(&["undo", id, "--store", "s.db"]);
-    assert!(undone.contains("as the client sent it") && undone.contains("longhaul redo"), "{undone}");
+    assert!(undone.contains("as the client sent it"), "{undone}");
+    assert!(undone.contains(&format!("longhaul redo {id} --store s.db")), "{undone}");
     let redone = machine.prints(&["redo", id, "--store", "s.db"]);
     assert!(redone.contains("epoch 1 is in force") && redone.contains(" → "), "{redone}");
     let body = longhaul_reading(
@@ -546,6 +547,55 @@ fn people_are_told_where_it_is_kept_and_what_to_do_next() {
         body(&messages(30)).as_bytes(),
     );
     assert_eq!((body.code, body.out), (0, machine.read("out.json")), "the replay is the same byte for byte");
+}
+
+#[test]
+fn a_session_that_no_longer_fits_begins_anew_and_its_longer_bodies_follow_it() {
+    let machine = Machine::new("restart");
+    let words =
+        |stem: &str, count: usize| (0..count).map(|n| format!("{stem}{n}")).collect::<Vec<_>>().join(" ");
+    let mut all = vec![json!({"role": "user", "content": words("task", 300)})];
+    all.extend((0..30).map(|point| json!({"role": "user", "content": words(&format!("p{point}x"), 300)})));
+    all.push(json!({"role": "user", "content": words("last", 700)}));
+    machine.0.file("long.json", body(&all));
+    let more = ["--engine", "sacred-zone", "--dialect", "chat"];
+    let report = machine.compress_in("long.json", "5k", &more);
+    let (session, parent) = (word(&report["session"]), word(&report["restart"]["parent"]));
+    assert_ne!(session, parent);
+    let shown = machine.run(&["show", session, "--json"]).json("show.json");
+    assert_eq!((&shown["reason"], &shown["ancestors"][0]["session"]), (&json!("restart"), &json!(parent)));
+    assert_eq!(machine.run(&["show", parent, "--json"]).json("show.json")["state"], "archived");
+    all.push(json!({"role": "assistant", "content": "Yes."}));
+    all.push(json!({"role": "user", "content": "Go on."}));
+    machine.0.file("longer.json", body(&all));
+    let again = machine.compress_in("longer.json", "5k", &more);
+    assert_eq!((&again["session"], &again["epoch"]), (&json!(session), &json!(1)));
+    assert_eq!(machine.prints(&["export", session]), machine.read("out.json"));
+    assert_eq!(machine.prints(&["export", session, "--original"]), machine.read("longer.json"));
+}
+
+#[test]
+fn several_at_once_make_one_session_and_keep_each_others_work() {
+    let machine = Machine::new("at-once");
+    let outputs: Vec<String> = std::thread::scope(|scope| {
+        let at_once = |n: usize| {
+            let (machine, file) = (&machine, format!("out{n}.json"));
+            scope.spawn(move || {
+                let call =
+                    ["compress", "a.json", "--store", "--context-length", "20k", "--quiet", "-o", &file];
+                let run = machine.run(&call);
+                assert_eq!((run.code, run.err.as_str()), (0, ""));
+                machine.read(&file)
+            })
+        };
+        let running: Vec<_> = (0..6).map(at_once).collect();
+        running.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert!(outputs.iter().all(|output| *output == outputs[0]), "all are given the same bytes");
+    let rows = machine.run(&["sessions", "--json"]).json("sessions.json");
+    let rows = rows["sessions"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[0]["compactions"], &rows[0]["requests"]), (1, &json!(1), &json!(1)));
+    assert_eq!(machine.run(&["vacuum", "--check"]).code, 0);
 }
 
 #[test]

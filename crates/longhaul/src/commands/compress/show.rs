@@ -3,10 +3,10 @@
 use longhaul_engine::plan::{CheckpointReport, Report, Step, WrittenBy};
 use longhaul_engine::prices::Dollars;
 use longhaul_engine::{Tokens, tokens};
-use longhaul_server::store::Place;
 
 use super::job::{Call, Done};
 use crate::output::{AWAY, BAD, FAINT, FAIR, GOOD, Line, Page, STRONG};
+use crate::store;
 
 /// How wide the bar of tokens is.
 const BAR: u64 = 30;
@@ -176,8 +176,7 @@ fn next(call: &Call<'_>, done: &Done) -> Vec<String> {
     let handle = report.blocks.iter().find_map(|block| block.handle.as_deref());
     let session = done.answer.whose.as_ref().and_then(|whose| whose.session.as_ref());
     if let (Some(session), false) = (session, args.is_preview()) {
-        let place = args.told.place.store.as_deref().filter(|place| !place.is_empty());
-        let place = place.map_or_else(String::new, |place| format!(" --store {}", place_shown(place)));
+        let place = store::option(args.told.place.store.as_deref());
         next.extend(handle.map(|handle| format!("longhaul recall {handle}{place} prints a removed block")));
         next.push(format!("longhaul undo {session}{place} takes the newest compaction back"));
     }
@@ -189,7 +188,9 @@ fn next(call: &Call<'_>, done: &Done) -> Vec<String> {
                 file.display()
             ));
         }
-        (None, _) => next.push("what was removed is not kept; --originals FILE keeps it".to_owned()),
+        (None, _) => {
+            next.push("what was removed is not kept; --store or --originals FILE keeps it".to_owned())
+        }
         _ => {}
     }
     if report.state.ineffective_in_a_row > 0 {
@@ -205,9 +206,4 @@ fn next(call: &Call<'_>, done: &Done) -> Vec<String> {
         next.push("--show checkpoint prints the checkpoint".to_owned());
     }
     next
-}
-
-/// A place as it may be shown: without the password of a URL.
-fn place_shown(place: &str) -> String {
-    place.parse::<Place>().map_or_else(|never| match never {}, |place| place.to_string())
 }
