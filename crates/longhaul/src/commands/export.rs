@@ -73,8 +73,8 @@ fn from_store(args: &ExportArgs, to: Option<&Path>, kept: &Kept, id: &str) -> Re
     if args.training {
         let words = if args.natural { Words::Natural } else { Words::AsShown };
         let examples = kept.run(kept.store.examples(&kept.tenant, &session, words))?;
-        let lines = examples.iter().map(|example| output::json(example, Layout::Line));
-        return output::write(to, lines.collect::<Result<String, _>>()?.as_bytes());
+        let lines = examples.iter().map(|example| Ok(on_one_line(&output::json(example, Layout::Line)?)));
+        return output::write(to, lines.collect::<Result<String, Failure>>()?.as_bytes());
     }
     let at = match (args.epoch, args.request, args.original) {
         (Some(number), ..) => At::Epoch(number),
@@ -83,4 +83,9 @@ fn from_store(args: &ExportArgs, to: Option<&Path>, kept: &Kept, id: &str) -> Re
         _ => At::Now,
     };
     output::write(to, kept.body(&session, at)?.as_bytes())
+}
+
+/// JSON on one line, though messages in it are laid out as the client sent them: no text in it holds an end of a line.
+fn on_one_line(json: &str) -> String {
+    json.split(['\n', '\r']).map(str::trim_start).collect::<String>() + "\n"
 }

@@ -98,7 +98,7 @@ impl Import<'_> {
             }
             Held::Lines(lines) => {
                 for line in lines {
-                    self.line(&shown, line?);
+                    self.line(&shown, &line?);
                 }
                 Ok(())
             }
@@ -106,7 +106,7 @@ impl Import<'_> {
     }
 
     /// A line that cannot be used keeps nobody from the others.
-    fn line(&mut self, shown: &str, line: Line) {
+    fn line(&mut self, shown: &str, line: &Line) {
         if line.is_blank() {
             return;
         }

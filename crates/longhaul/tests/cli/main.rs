@@ -14,5 +14,6 @@ mod files;
 mod redact;
 mod sessions;
 mod store;
+mod store_places;
 mod support;
 mod terminal;

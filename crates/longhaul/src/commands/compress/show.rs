@@ -189,7 +189,7 @@ fn next(call: &Call<'_>, done: &Done) -> Vec<String> {
             ));
         }
         (None, _) => {
-            next.push("what was removed is not kept; --store or --originals FILE keeps it".to_owned())
+            next.push("what was removed is not kept; --store or --originals FILE keeps it".to_owned());
         }
         _ => {}
     }
