@@ -147,7 +147,14 @@ fn a_session_lives_from_its_first_compaction_to_its_deletion() {
     assert_eq!(machine.prints(&["export", &session]), machine.read("out.json"));
     assert_eq!(serde_json::from_str::<Value>(&machine.read("out.json")).unwrap(), longer);
 
+    let holds = |text: &str| {
+        let files = fs::read_dir(machine.data().join("longhaul")).unwrap();
+        let mut bytes = files.map(|file| fs::read(file.unwrap().path()).unwrap());
+        bytes.any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
+    };
+    assert!(holds("frobnicate_4"));
     machine.run(&["delete", &session, "--yes", "--json"]).json("delete.json");
+    assert!(!holds("frobnicate_4") && !holds("Make the build green"), "nothing of it is left in the file");
     assert!(machine.run(&["recall", found.first().unwrap()]).failed(1).contains("has no block"));
     assert_eq!(machine.run(&["sessions", "--json"]).json("sessions.json")["sessions"], json!([]));
 }
@@ -180,6 +187,30 @@ fn an_edited_history_is_a_fork_and_both_are_shown() {
     assert_eq!(machine.prints(&["export", word(&fork), "--original"]), machine.read("edited.json"));
     assert_eq!(machine.run(&["show", word(&parent)]).code, 1);
     assert_eq!(machine.run(&["vacuum", "--check", "--json"]).json("vacuum.json")["faults"], json!([]));
+}
+
+#[test]
+fn a_body_that_goes_on_from_a_checkpoint_goes_on_from_its_session() {
+    let machine = Machine::new("continued");
+    let report = machine.compress("a.json", &["--to-tokens", "3k"]);
+    assert!(report["checkpoint"].is_object(), "{report}");
+    let mut sent: Value = serde_json::from_str(&machine.read("out.json")).unwrap();
+    let list = sent["messages"].as_array_mut().unwrap();
+    list.push(json!({"role": "assistant", "content": "The build needs a semicolon."}));
+    list.push(json!({"role": "user", "content": "Put it there."}));
+    machine.0.file("goes-on.json", sent.to_string());
+    let row = machine.run(&["import", "goes-on.json", "--json"]).json("import.json")["imported"][0].clone();
+    assert_eq!(row["reason"], "continued");
+    assert!(machine.prints(&["import", "goes-on.json"]).contains("0 new of"));
+    let shown = machine.run(&["show", word(&row["session"]), "--json"]).json("show.json");
+    assert_eq!(shown["ancestors"][0]["session"], report["session"]);
+    let found =
+        machine.run(&["recall", "--search", "frobnicate_4", "--family", "--json"]).json("recall.json");
+    let whose: Vec<_> = found["results"].as_array().unwrap().iter().map(|row| &row["session"]).collect();
+    assert!(whose.contains(&&report["session"]), "its family has what it lacks: {found}");
+    for handle in handles(&report) {
+        assert_eq!(machine.run(&["recall", &handle, "--session", word(&row["session"])]).code, 0, "{handle}");
+    }
 }
 
 #[test]
