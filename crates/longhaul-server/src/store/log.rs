@@ -690,6 +690,11 @@ impl Store {
         .await
     }
 
+    /// How many messages of a history the log has.
+    pub async fn knows(&self, tenant: &Tenant, chain: &[Identity]) -> Result<usize> {
+        Ok(self.locate(tenant, chain).await?.map_or(0, |located| located.known))
+    }
+
     /// The session of that name, or whose name begins so if there is one only; `latest` is the one written last.
     pub async fn session(&self, tenant: &Tenant, name: &str) -> Result<Session> {
         let shared = Arc::new((tenant.clone(), name.to_owned()));

@@ -49,6 +49,7 @@ pub use record::{Recorded, View};
 pub use retention::{Expiry, Swept};
 pub use search::{Hit, Scope, StepBlock};
 pub use sqlite::Sync;
+pub use terms::of_message as terms_of;
 
 use postgres::Postgres;
 use sql::Sql;

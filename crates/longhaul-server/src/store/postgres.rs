@@ -3,14 +3,17 @@
 //! A transaction holds a connection of the pool and lasts as long as its statements: nobody waits for a model inside one. Who
 //! loses a race (a deadlock, a serialization failure, a row that was there first) is done again from the start.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime};
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Config, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::Work;
 use super::error::{Result, StoreError};
@@ -34,6 +37,30 @@ const MIGRATION_LOCK: i64 = 0x4c48_7374;
 pub(super) struct Postgres {
     pool: Pool,
     shown: String,
+}
+
+/// A server on this machine is spoken to as it is; any other in cipher, and its certificate has to be one that the system trusts,
+/// unless the address says `sslmode=disable`.
+fn manager(mut config: Config, shown: &str) -> Result<Manager> {
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let is_here = |host: &Host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+    };
+    let asked = config.get_ssl_mode();
+    if asked == SslMode::Disable || (asked == SslMode::Prefer && config.get_hosts().iter().all(is_here)) {
+        config.ssl_mode(SslMode::Disable);
+        return Ok(Manager::from_config(config, NoTls, recycling));
+    }
+    config.ssl_mode(SslMode::Require);
+    let (tls, _) = MakeRustlsConnect::with_native_certs().map_err(|_| {
+        StoreError::Forbidden(format!(
+            "the system names no certificates to trust {shown} by; install them (ca-certificates)"
+        ))
+    })?;
+    Ok(Manager::from_config(config, tls, recycling))
 }
 
 /// A URL without its password.
@@ -60,8 +87,8 @@ impl Postgres {
             let options = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
             config.options(format!("{options}-c synchronous_commit=off"));
         }
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+        let manager = manager(config, &shown)?;
+        let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(PATIENCE))

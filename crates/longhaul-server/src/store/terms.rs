@@ -130,7 +130,8 @@ fn short(word: &str) -> Cow<'_, str> {
 }
 
 /// The different terms of a message, with blanks between them, as an index takes them.
-pub(super) fn of_message(message: &str) -> String {
+#[must_use]
+pub fn of_message(message: &str) -> String {
     let text = words_of(message);
     let distinct: BTreeSet<Cow<'_, str>> = terms(&text).into_iter().map(|(term, _)| term).collect();
     let mut line = String::new();
