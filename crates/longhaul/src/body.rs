@@ -6,11 +6,13 @@ use longhaul_engine::models::{self, Model};
 use longhaul_engine::wire::{self, Note, NoteKind};
 use longhaul_engine::{Dialect, Transcript};
 use longhaul_server::agents;
+use longhaul_server::store::{At, Session};
 
 use crate::cli::{Answer, Told};
 use crate::failure::Failure;
 use crate::input;
 use crate::session::{self, Read};
+use crate::store::{self, Whereabouts};
 
 /// The text of a body, and how messages name it.
 pub(crate) struct Body {
@@ -18,11 +20,16 @@ pub(crate) struct Body {
     pub(crate) text: String,
     /// The session whose next request it is, where it was made of one.
     pub(crate) session: Option<Box<Read>>,
+    /// The session of the store that it is of.
+    pub(crate) stored: Option<Box<Session>>,
 }
 
 impl Body {
     /// The body of a file, or what the session would send next that a file or a name stands for.
     pub(crate) fn read(path: &Path, told: &Told) -> Result<Self, Failure> {
+        if let Some(id) = store::named(path) {
+            return Self::of_store(id, told, At::Now);
+        }
         if let Some(read) = session::read(path, told, told.extent())? {
             return Ok(Self::of_session(read));
         }
@@ -32,12 +39,27 @@ impl Body {
     }
 
     pub(crate) fn of_text(shown: String, text: String) -> Self {
-        Self { shown, text, session: None }
+        Self { shown, text, session: None, stored: None }
+    }
+
+    /// The body of a session of the store, which is there.
+    pub(crate) fn of_store(id: &str, told: &Told, at: At) -> Result<Self, Failure> {
+        let kept = Whereabouts::of(&told.place)?.existing()?;
+        let session = kept.session(id)?;
+        let shown = store::name(&session.name);
+        if let Some(told) = told.dialect.filter(|told| *told != session.dialect) {
+            let own = session.dialect;
+            return Err(Failure::Wrong(format!(
+                "{shown} is a session in {own}, and cannot be written in {told}; leave --dialect out"
+            )));
+        }
+        let text = kept.body(&session, at)?;
+        Ok(Self { shown, text, session: None, stored: Some(Box::new(session)) })
     }
 
     pub(crate) fn of_session(read: Read) -> Self {
         let text = agents::body(&read.session);
-        Self { shown: read.shown.clone(), text, session: Some(Box::new(read)) }
+        Self { shown: read.shown.clone(), text, session: Some(Box::new(read)), stored: None }
     }
 
     /// What a reader of an answer should know of the session that it is about.
@@ -54,7 +76,8 @@ impl Body {
 
     /// The dialect, where it is known: what a session becomes is what its agent speaks.
     fn dialect(&self, told: &Told) -> Option<Dialect> {
-        self.session.as_ref().map(|read| read.session.dialect).or(told.dialect)
+        let agents = self.session.as_ref().map(|read| read.session.dialect);
+        agents.or(self.stored.as_ref().map(|session| session.dialect)).or(told.dialect)
     }
 
     /// What it says. JSON that holds no transcript is a wrong call.

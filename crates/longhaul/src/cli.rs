@@ -12,12 +12,17 @@ use longhaul_engine::Dialect;
 use longhaul_engine::cache::Provider;
 use longhaul_engine::digest::Kind;
 use longhaul_engine::policy::{CacheStrategy, CacheTtl, EngineName};
-use longhaul_server::agents::{Agent, Extent};
+use longhaul_server::agents::Extent;
 use serde_json::Value;
 
 use crate::config::{self, Flag};
 use crate::failure::Failure;
 use crate::{numbers, output};
+pub(crate) use store::{
+    DeleteArgs, ExportArgs, ImportArgs, RecallArgs, ShowArgs, StorePlace, UndoArgs, VacuumArgs, Whose,
+};
+
+mod store;
 
 /// Keeps LLM agents working past their context window.
 #[derive(Debug, Parser)]
@@ -43,6 +48,7 @@ Example:
   longhaul compress session.json --to-tokens 20k --focus 'database schema' > smaller.json
   longhaul compress session.json --preview --diff
   longhaul compress session.json --to-tokens 20k --show checkpoint
+  longhaul compress session.json --store -o smaller.json
   longhaul compress session.json --in-place
   longhaul compress *.json --out-dir smaller --json > reports.jsonl
   longhaul compress - < sessions.jsonl > smaller.jsonl
@@ -57,7 +63,9 @@ exit code is 2.
 
 A result that is still over the window, or over --to-tokens, is written all the same; it is said, and the exit code is 1.
 
-What is removed is lost unless --originals keeps it; longhaul recall reads it back.";
+What is removed is lost unless --originals or --store keeps it; longhaul recall reads it back. --store stands behind BODY: \
+alone it means the configured store, or the one in your data folder, and a word behind it is another store. With it the body is \
+recorded without its secrets, what was decided before about the same history is decided again, and a compaction can be undone.";
 
 const COST_HELP: &str = "\
 Example:
@@ -79,11 +87,13 @@ const SESSIONS_HELP: &str = "\
 Example:
   longhaul sessions
   longhaul sessions --agent claude --since 7d
+  longhaul sessions --agent store
   longhaul cost claude:latest
   longhaul compress codex:0199a213 --preview --diff
 
 A session is named by its agent and its id, or the beginning of it: claude:1f0c; claude:latest is the newest. Every command that \
-reads a BODY takes such a name, or the session's file. Nothing is ever written where agents keep their sessions.
+reads a BODY takes such a name, or the session's file. Nothing is ever written where agents keep their sessions. store:ID and \
+store:latest are sessions of our own store; longhaul show ID says more about one.
 
 Tokens are the provider's count of the last request where the session has one, else ours (~). The cost is what was recorded: \
 the agent's own figure, or the usage of every request at today's prices.";
@@ -102,7 +112,7 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n  cargo test 2>&1 | longhaul digest --tool bash --tokens 150 -")]
     Digest(DigestArgs),
     /// Make request bodies smaller: valid, truthful, without any model
-    #[command(after_help = COMPRESS_HELP)]
+    #[command(after_help = COMPRESS_HELP, mut_arg("store", store::recording))]
     Compress(CompressArgs),
     /// Put cache breakpoints into a request body, or say what broke the cache between two
     #[command(
@@ -113,21 +123,36 @@ pub(crate) enum Command {
     /// Replay a session request by request and say what each policy would have cost
     #[command(after_help = COST_HELP, mut_arg("engine", |engine| engine.hide(true)))]
     Cost(CostArgs),
-    /// List the sessions of the coding agents on this machine
+    /// List the sessions of the coding agents on this machine and of the store
     #[command(after_help = SESSIONS_HELP)]
     Sessions(SessionsArgs),
-    /// Write the request body that an agent's session would send next
-    #[command(
-        after_help = "Example:\n  longhaul export claude:latest -o next.json\n  longhaul export rollout.jsonl --whole\n\n\
-        What the session's file does not hold, mostly the system prompt and the tools, is said on standard error."
-    )]
+    /// Write the request body that an agent's or the store's session would send next
+    #[command(after_help = store::EXPORT_HELP)]
     Export(ExportArgs),
     /// Sum a log of compactions
     #[command(after_help = "Example:\n  longhaul stats compactions.jsonl")]
     Stats(StatsArgs),
-    /// Print a removed block again
-    #[command(after_help = "Example:\n  longhaul recall --originals removed.jsonl 7k2m9x4qhd")]
+    /// Print a removed block again, or search what was removed
+    #[command(after_help = store::RECALL_HELP)]
     Recall(RecallArgs),
+    /// Show a session of the store: its requests, its compactions, what it comes from
+    #[command(after_help = store::SHOW_HELP)]
+    Show(ShowArgs),
+    /// Take the newest compaction of a session back
+    #[command(after_help = store::UNDO_HELP)]
+    Undo(UndoArgs),
+    /// Put a compaction that was taken back in force again
+    #[command(after_help = store::UNDO_HELP)]
+    Redo(UndoArgs),
+    /// Put bodies and agents' sessions into the store
+    #[command(after_help = store::IMPORT_HELP)]
+    Import(ImportArgs),
+    /// Delete sessions of the store
+    #[command(after_help = store::DELETE_HELP)]
+    Delete(DeleteArgs),
+    /// Delete what is old or too much, give back the room, and look for damage
+    #[command(after_help = store::VACUUM_HELP)]
+    Vacuum(VacuumArgs),
     /// Print the configuration in force and where each value came from
     #[command(
         after_help = "Example:\n  LONGHAUL_COMPRESSION__THRESHOLD=0.6 longhaul config --config longhaul.yaml"
@@ -166,7 +191,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// The request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
+    /// The request body: a file, - for standard input, or a session (its file, claude:latest, store:ID)
     #[arg(value_name = "BODY", required_unless_present = "list_rules")]
     pub(crate) body: Option<PathBuf>,
     #[command(flatten)]
@@ -183,7 +208,7 @@ pub(crate) struct CheckArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct TokensArgs {
-    /// The request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
+    /// The request body: a file, - for standard input, or a session (its file, claude:latest, store:ID)
     #[arg(value_name = "BODY")]
     pub(crate) body: PathBuf,
     #[command(flatten)]
@@ -195,13 +220,11 @@ pub(crate) struct TokensArgs {
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
 pub(crate) struct CompressArgs {
-    /// Request bodies: files, - for standard input, or agents' sessions (files, or claude:latest); one that holds a body a line is worked on line by line
+    /// Request bodies: files, - for standard input, or sessions (files, claude:latest, store:ID); one that holds a body a line is worked on line by line
     #[arg(value_name = "BODY", required = true)]
     pub(crate) bodies: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) told: Told,
-    #[command(flatten)]
-    pub(crate) config: ConfigFile,
     /// The largest result wanted, in tokens (20000, 20k); exit code 1 if it cannot be made
     #[arg(long, value_name = "N", value_parser = numbers::tokens)]
     pub(crate) to_tokens: Option<u64>,
@@ -337,7 +360,7 @@ impl Strategies {
 
 #[derive(Debug, Args)]
 pub(crate) struct CacheArgs {
-    /// The request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
+    /// The request body: a file, - for standard input, or a session (its file, claude:latest, store:ID)
     #[arg(value_name = "BODY")]
     pub(crate) body: PathBuf,
     #[command(flatten)]
@@ -351,14 +374,12 @@ pub(crate) struct CacheArgs {
     #[arg(long, value_name = "OLD")]
     pub(crate) compare: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) config: ConfigFile,
-    #[command(flatten)]
     pub(crate) answer: Answer,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CostArgs {
-    /// The session's last request body: a file, - for standard input, or an agent's session (its file, or claude:latest)
+    /// The session's last request body: a file, - for standard input, or a session (its file, claude:latest, store:ID)
     #[arg(value_name = "BODY")]
     pub(crate) body: PathBuf,
     #[command(flatten)]
@@ -381,8 +402,6 @@ pub(crate) struct CostArgs {
     #[arg(long, value_name = "NAME", value_parser = one_of(Strategies::ALL, Strategies::name))]
     pub(crate) strategy: Option<Strategies>,
     #[command(flatten)]
-    pub(crate) config: ConfigFile,
-    #[command(flatten)]
     pub(crate) answer: Answer,
     #[command(flatten)]
     pub(crate) policy: PolicyFlags,
@@ -390,9 +409,9 @@ pub(crate) struct CostArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SessionsArgs {
-    /// Only those of this agent
-    #[arg(long, value_name = "NAME", value_parser = one_of(Agent::ALL, Agent::name))]
-    pub(crate) agent: Option<Agent>,
+    /// Only those of this agent; store: only those of the store
+    #[arg(long, value_name = "NAME", value_parser = one_of(Whose::all(), Whose::name))]
+    pub(crate) agent: Option<Whose>,
     /// Only those written to since: 7d, 12h, or a date (2026-05-01)
     #[arg(long, value_name = "WHEN", value_parser = numbers::since)]
     pub(crate) since: Option<numbers::Since>,
@@ -400,21 +419,9 @@ pub(crate) struct SessionsArgs {
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
     #[command(flatten)]
-    pub(crate) config: ConfigFile,
+    pub(crate) place: StorePlace,
     #[command(flatten)]
     pub(crate) answer: Answer,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ExportArgs {
-    /// The session: a file, or a name like claude:latest or codex:ID
-    #[arg(value_name = "SESSION")]
-    pub(crate) session: PathBuf,
-    #[command(flatten)]
-    pub(crate) told: Told,
-    /// Write to a file instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -422,18 +429,6 @@ pub(crate) struct StatsArgs {
     /// The log that compress --log wrote: a file, or - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) log: PathBuf,
-    #[command(flatten)]
-    pub(crate) answer: Answer,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RecallArgs {
-    /// The file that compress --originals wrote
-    #[arg(long, value_name = "FILE")]
-    pub(crate) originals: PathBuf,
-    /// The handle that stands in the digest and in the report
-    #[arg(value_name = "HANDLE")]
-    pub(crate) handle: String,
     #[command(flatten)]
     pub(crate) answer: Answer,
 }
@@ -450,6 +445,8 @@ pub(crate) struct Told {
     /// Of an agent's session: every turn, as if the agent had never compacted it
     #[arg(long)]
     pub(crate) whole: bool,
+    #[command(flatten)]
+    pub(crate) place: StorePlace,
 }
 
 impl Told {
@@ -509,7 +506,7 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RedactArgs {
-    /// The text; `-` is standard input. Of an agent's session (its file, or claude:latest) it is the next request's body
+    /// The text; `-` is standard input. Of a session (its file, claude:latest, store:ID) it is the next request's body
     #[arg(value_name = "TEXT", required_unless_present = "list_rules")]
     pub(crate) text: Option<PathBuf>,
     /// Of an agent's session: every turn, as if the agent had never compacted it

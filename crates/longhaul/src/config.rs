@@ -22,6 +22,7 @@ pub(crate) use find::{FILE, File, Found, users};
 pub(crate) use keys::Keys;
 use keys::Path;
 use shell::Shell;
+pub(crate) use shell::{Store as StoreSettings, Sync as StoreSync};
 
 mod find;
 mod keys;

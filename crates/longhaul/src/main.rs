@@ -21,6 +21,7 @@ mod parallel;
 mod progress;
 mod route;
 mod session;
+mod store;
 
 use cli::{Cli, Command};
 use config::Environment;
@@ -65,6 +66,12 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Export(args) => commands::export::run(args)?,
         Command::Stats(args) => commands::stats::run(args)?,
         Command::Recall(args) => return commands::recall::run(args),
+        Command::Show(args) => commands::show::run(args)?,
+        Command::Undo(args) => commands::undo::undo(args)?,
+        Command::Redo(args) => commands::undo::redo(args)?,
+        Command::Import(args) => return commands::import::run(args, &environment),
+        Command::Delete(args) => commands::delete::run(args)?,
+        Command::Vacuum(args) => return commands::vacuum::run(args, &environment),
         Command::Config(args) => commands::config::run(args, &environment)?,
         Command::Explain(args) => commands::explain::run(args, &environment)?,
         Command::Redact(args) => commands::redact::run(args, &environment)?,

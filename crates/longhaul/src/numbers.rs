@@ -24,6 +24,19 @@ pub(crate) fn tokens(typed: &str) -> Result<u64, String> {
     format!("{whole}{part:0<thousands$}").parse().map_err(|_| "too many tokens to count".to_owned())
 }
 
+/// A size in bytes: `500MB`, `2GB`, `1.5G`, or a number of bytes.
+pub(crate) fn bytes(typed: &str) -> Result<u64, String> {
+    let wrong = || "expected a size as 500MB, 2GB or a number of bytes".to_owned();
+    let bare = typed.trim().to_ascii_lowercase();
+    let bare = bare.strip_suffix('b').unwrap_or(&bare).trim_end();
+    let units = [('k', 1e3), ('m', 1e6), ('g', 1e9), ('t', 1e12)];
+    let found = units.iter().find_map(|(unit, size)| Some((bare.strip_suffix(*unit)?, *size)));
+    let (digits, size) = found.unwrap_or((bare, 1.0));
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let number = digits.trim_end().parse::<f64>().ok().filter(|number| is_number && number.is_finite());
+    number.map(|number| (number * size) as u64).ok_or_else(wrong)
+}
+
 /// A share: of the window, or of the threshold.
 pub(crate) fn share(typed: &str) -> Result<f64, String> {
     let typed = typed.trim();
@@ -77,6 +90,18 @@ mod tests {
         assert_eq!(since("1970-01-02"), Ok(Since::From(Moment(86_400_000))));
         for wrong in ["", "d", "7", "-1d", "yesterday", "99999999999999999d"] {
             assert!(since(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_their_units() {
+        for (typed, size) in
+            [("0", 0), ("1234", 1_234), ("2GB", 2_000_000_000), ("1.5M", 1_500_000), ("9kb", 9_000)]
+        {
+            assert_eq!(bytes(typed), Ok(size), "{typed}");
+        }
+        for wrong in ["", "GB", "-1", "1e3", "2 parrots", "inf"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
         }
     }
 

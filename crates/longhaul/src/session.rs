@@ -14,7 +14,7 @@ use longhaul_server::agents::{
 
 use crate::cli::Told;
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, store};
 
 /// A session that was named, with how it was named.
 pub(crate) struct Read {
@@ -44,7 +44,7 @@ pub(crate) fn machine() -> Machine {
 
 /// Where the session is that was named, by a name or by its file; nothing where it is no session.
 pub(crate) fn place(path: &Path) -> Result<Option<Place>, Failure> {
-    if path == Path::new("-") {
+    if path == Path::new("-") || store::named(path).is_some() {
         return Ok(None);
     }
     if path.exists() {

@@ -348,14 +348,14 @@ pub(super) struct Stored {
 
 pub(super) async fn tenant(sql: &mut dyn Sql, name: &str, fresh: [u8; 32]) -> Result<Tenant> {
     let make = "INSERT INTO tenants (name, key) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-    let find = "SELECT id, key FROM tenants WHERE name = $1";
-    if let Some(row) = sql.row(find, &[name.into()]).await? {
-        return Ok(Tenant { id: row.int(0)?, key: row.key(1)? });
-    }
     sql.run(make, &[name.into(), fresh.as_slice().into()]).await?;
-    let row = sql.row(find, &[name.into()]).await?;
-    let row = row.ok_or_else(|| StoreError::Failed(format!("the tenant {name} was not kept")))?;
-    Ok(Tenant { id: row.int(0)?, key: row.key(1)? })
+    let tenant = known_tenant(sql, name).await?;
+    tenant.ok_or_else(|| StoreError::Failed(format!("the tenant {name} was not kept")))
+}
+
+async fn known_tenant(sql: &mut dyn Sql, name: &str) -> Result<Option<Tenant>> {
+    let row = sql.row("SELECT id, key FROM tenants WHERE name = $1", &[name.into()]).await?;
+    row.map(|row| Ok(Tenant { id: row.int(0)?, key: row.key(1)? })).transpose()
 }
 
 pub(super) async fn session(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId) -> Result<Option<Session>> {
@@ -704,6 +704,15 @@ impl Store {
     /// The tenant of that name; one that is new gets a key of its own.
     pub async fn tenant(&self, name: &str) -> Result<Tenant> {
         let (name, fresh) = (name.to_owned(), random()?);
+        // Who only reads writes nothing, not even this again.
+        let wanted = name.clone();
+        let known = self.read(Arc::new(move |sql| {
+            let name = wanted.clone();
+            Box::pin(async move { known_tenant(sql, &name).await })
+        }));
+        if let Some(tenant) = known.await? {
+            return Ok(tenant);
+        }
         self.write(Arc::new(move |sql| {
             let name = name.clone();
             Box::pin(async move { tenant(sql, &name, fresh).await })

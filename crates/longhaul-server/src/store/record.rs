@@ -14,7 +14,7 @@ use super::Store;
 use super::envelope::Envelope;
 use super::epochs::{Commit, Committed, EpochId, Lease};
 use super::error::{Result, StoreError};
-use super::log::{self, Appended, Batch, BlockRow, Entry, Session, SessionId, Tenant};
+use super::log::{self, Appended, Batch, BlockRow, Entry, Located, Session, SessionId, Tenant};
 use super::terms;
 use crate::agents::Moment;
 
@@ -64,6 +64,18 @@ impl Store {
             }
         }
         Err(StoreError::Busy("others keep writing to the same session; try again".to_owned()))
+    }
+
+    /// What [`record`](Self::record) would find of a request, with nothing written: the session that it goes on from or forks, and
+    /// what was decided about it. Nothing where a session would begin.
+    pub async fn find(&self, tenant: &Tenant, transcript: &Transcript<'_>) -> Result<Option<Recorded>> {
+        let chain = tenant.identities().chain(transcript);
+        if let Some(Located { session, known }) = self.locate(tenant, &chain).await? {
+            let view = self.view(tenant, &session, transcript).await?;
+            return Ok(Some(Recorded { session, new: chain.len() - known, view }));
+        }
+        let parent = self.of_checkpoint(tenant, transcript).await?;
+        Ok(parent.map(|session| Recorded { session, new: chain.len(), view: View::default() }))
     }
 
     async fn prepare(

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -29,6 +29,9 @@ const APPLICATION: i64 = 0x4c48_7374;
 
 /// How long to wait for another process before giving up on it.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long to wait between two tries, where the database does not wait by itself.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// So many readers are kept for the next read.
 const READERS: usize = 4;
@@ -273,8 +276,15 @@ fn connect(place: &Place, sync: Sync) -> Result<Connection> {
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA temp_store = MEMORY;"
         ))
     };
-    set_up().map_err(|e| failed(place, &e))?;
-    Ok(connection)
+    // Where several make the same file at once, SQLite itself does not wait for who is turning its log on.
+    let began = Instant::now();
+    loop {
+        let done = set_up().map_err(|e| failed(place, &e));
+        match done {
+            Err(StoreError::Busy(_)) if began.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+            done => return done.map(|()| connection),
+        }
+    }
 }
 
 /// Whose a database is, and how far its tables are.

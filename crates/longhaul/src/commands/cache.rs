@@ -64,7 +64,7 @@ struct Found {
 
 pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCode, Failure> {
     let to = args.answer.to();
-    let inputs = [Some(&args.body), args.compare.as_ref(), args.config.config.as_ref()];
+    let inputs = [Some(&args.body), args.compare.as_ref(), args.told.place.config.as_ref()];
     output::refuse_inputs(to, inputs.into_iter().flatten().map(PathBuf::as_path))?;
     let body = Body::read(&args.body, &args.told)?;
     body.say_session(&args.answer);
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &CacheArgs, environment: &Environment) -> Result<ExitCod
     let provider = route::provider(args.cached.provider, &args.told, &transcript);
     let model = route::model(&args.told, &transcript, provider, &mut notes);
     let settings = Settings::load(
-        args.config.config.as_deref(),
+        args.told.place.config.as_deref(),
         environment,
         caching_flags(args.cached.ttl, args.strategy),
     )?;

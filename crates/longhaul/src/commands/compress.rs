@@ -17,7 +17,7 @@ use crate::config::Environment;
 use crate::failure::Failure;
 use crate::input::{self, Held, Lines};
 use crate::output::{self, Layout};
-use crate::session;
+use crate::{session, store};
 
 use job::{Call, Memory};
 use outputs::Outputs;
@@ -28,11 +28,21 @@ mod job;
 mod many;
 mod outputs;
 mod places;
+mod recorded;
 mod show;
 
 pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<ExitCode, Failure> {
     places::refuse(args)?;
     let call = Call::new(args, environment)?;
+    if let ([path], false) = (args.bodies.as_slice(), args.out_dir.is_some())
+        && store::named(path).is_some()
+    {
+        let body = call.read(path)?;
+        if args.in_place {
+            refuse_session(&body)?;
+        }
+        return one(&call, &body);
+    }
     if let ([path], false) = (args.bodies.as_slice(), args.jsonl || args.out_dir.is_some())
         && let Some(read) = session::read(path, &args.told, args.told.extent())?
     {
@@ -65,13 +75,12 @@ pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<Exit
 
 /// A session's file is its agent's, and no body.
 fn refuse_session(body: &Body) -> Result<(), Failure> {
-    match &body.session {
-        Some(read) => {
-            let (shown, agent) = (&body.shown, read.session.agent);
-            Err(Failure::Wrong(format!(
-                "{shown} is a session of {agent}, which no result can replace; give -o FILE"
-            )))
-        }
+    let agents = body.session.as_ref().map(|read| read.session.agent.name());
+    match agents.or(body.stored.as_ref().map(|_| "the store")) {
+        Some(whose) => Err(Failure::Wrong(format!(
+            "{} is a session of {whose}, which no result can replace; give -o FILE",
+            body.shown
+        ))),
         None => Ok(()),
     }
 }

@@ -121,7 +121,7 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
             "cost compares the engines with each other; leave --engine out".to_owned(),
         ));
     }
-    let inputs = [Some(&args.body), args.pauses.as_ref(), args.config.config.as_ref()];
+    let inputs = [Some(&args.body), args.pauses.as_ref(), args.told.place.config.as_ref()];
     output::refuse_inputs(args.answer.to(), inputs.into_iter().flatten().map(PathBuf::as_path))?;
     let mut body = recorded::body(args)?;
     let model = body::model(&args.told, &body.parse(&args.told)?.0);
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &CostArgs, environment: &Environment) -> Result<(), Fail
         args.cached.ttl.or_else(|| recorded::ttl(&body)),
         args.strategy.and_then(Strategies::one),
     ));
-    let settings = Settings::load(args.config.config.as_deref(), environment, flags)?;
+    let settings = Settings::load(args.told.place.config.as_deref(), environment, flags)?;
     let (policy, warnings) =
         Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
     notes.extend(settings.note_lines(&warnings));

@@ -6,15 +6,16 @@ use std::path::Path;
 
 use longhaul_engine::policy::Invalid;
 use longhaul_engine::redact::{Content, Found, Redactor, RuleSummary, Rules};
+use longhaul_server::store::At;
 use serde::Serialize;
 
 use crate::body::Body;
-use crate::cli::{RedactArgs, TextKind, Told};
+use crate::cli::{RedactArgs, StorePlace, TextKind, Told};
 use crate::config::{Environment, Settings};
 use crate::failure::Failure;
 use crate::input;
 use crate::output::{self, Page};
-use crate::session;
+use crate::{session, store};
 
 /// How much is read at a time.
 const CHUNK: usize = 1 << 20;
@@ -46,7 +47,13 @@ pub(crate) fn run(args: &RedactArgs, environment: &Environment) -> Result<(), Fa
     let inputs = [Some(path), args.config.config.as_deref()];
     output::refuse_inputs(args.answer.to(), inputs.into_iter().flatten())?;
     let redactor = Redactor::numbered(rules);
-    let told = Told { dialect: None, model: None, whole: args.whole };
+    let place = StorePlace { store: None, config: args.config.config.clone() };
+    let told = Told { dialect: None, model: None, whole: args.whole, place };
+    if args.kind.is_none()
+        && let Some(id) = store::named(path)
+    {
+        return json(args, &Body::of_store(id, &told, At::Now)?, redactor);
+    }
     if args.kind.is_none()
         && let Some(read) = session::read(path, &told, told.extent())?
     {

@@ -1,4 +1,4 @@
-//! `longhaul sessions`: the sessions of the coding agents on this machine.
+//! `longhaul sessions`: the sessions of the coding agents on this machine, and those of the store.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,25 @@ use anstyle::Style;
 use longhaul_engine::config::Config;
 use longhaul_engine::known::Known;
 use longhaul_engine::meter::Meter;
-use longhaul_engine::{Tokens, models};
+use longhaul_engine::models::{self, Model};
+use longhaul_engine::{Dialect, Tokens};
 use longhaul_server::agents::{self, Agent, Asked, Moment, Place, Session, Unread};
+use longhaul_server::store::{self, At};
 use serde::Serialize;
 
 use crate::body::Body;
-use crate::cli::SessionsArgs;
-use crate::config::{Environment, Settings};
+use crate::cli::{SessionsArgs, Whose};
+use crate::config::{Environment, Settings, StoreSettings};
 use crate::failure::Failure;
 use crate::output::{self, FAINT, Line, Page, STRONG};
 use crate::paid::{By, paid};
 use crate::parallel;
 use crate::progress::Progress;
 use crate::session::{self, Read};
+use crate::store::{Kept, Whereabouts};
+
+/// More sessions than any store has.
+const MOST: usize = usize::MAX >> 1;
 
 #[derive(Serialize)]
 struct Answer {
@@ -51,11 +57,12 @@ struct Row {
     requests: usize,
     usd: Option<f64>,
     usd_by: Option<By>,
+    /// Of the store: the session that it comes from, and how.
+    parent: Option<String>,
+    reason: Option<&'static str>,
     notes: Vec<String>,
     #[serde(skip)]
     at: Option<Moment>,
-    #[serde(skip)]
-    agent_of: Agent,
     /// The name with as much of the id as tells it from the others.
     #[serde(skip)]
     short: String,
@@ -75,24 +82,49 @@ struct Failed {
     message: String,
 }
 
+/// A session that was found and not read yet.
+enum Found {
+    Agents(Place),
+    Stored(Box<store::Session>),
+}
+
+impl Found {
+    fn touched(&self) -> Option<Moment> {
+        match self {
+            Self::Agents(place) => place.touched,
+            Self::Stored(session) => Some(session.updated),
+        }
+    }
+}
+
 pub(crate) fn run(args: &SessionsArgs, environment: &Environment) -> Result<(), Failure> {
-    let settings = Settings::load(args.config.config.as_deref(), environment, Vec::new())?;
+    let settings = Settings::load(args.place.config.as_deref(), environment, Vec::new())?;
     let machine = session::machine();
     let now = Moment::of_system(SystemTime::now());
-    let mut places = agents::sessions(&machine, args.agent);
+    let agents = match args.agent {
+        None => agents::sessions(&machine, None),
+        Some(Whose::Agent(agent)) => agents::sessions(&machine, Some(agent)),
+        Some(Whose::Store) => Vec::new(),
+    };
+    let ids: Vec<(Agent, String)> =
+        agents.iter().map(|place| (place.agent, place.id.clone().unwrap_or_default())).collect();
+    let mut failed = Vec::new();
+    let kept = open(args, &settings, environment, &mut failed)?;
+    let stored = match &kept {
+        Some(kept) => kept.run(kept.store.sessions(&kept.tenant, MOST))?,
+        None => Vec::new(),
+    };
+    let mut found: Vec<Found> = agents.into_iter().map(Found::Agents).collect();
+    found.extend(stored.into_iter().map(|session| Found::Stored(Box::new(session))));
     if let Some(since) = args.since {
         let since = since.moment(now);
-        places.retain(|place| place.touched.is_none_or(|touched| touched >= since));
+        found.retain(|found| found.touched().is_none_or(|touched| touched >= since));
     }
-    let ids: Vec<(Agent, String)> =
-        places.iter().map(|place| (place.agent, place.id.clone().unwrap_or_default())).collect();
+    found.sort_by_key(|found| std::cmp::Reverse(found.touched()));
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    let more = places.len().saturating_sub(limit);
-    places.truncate(limit);
-    let (mut sessions, failed) = read_all(&settings.engine, places);
-    for row in &mut sessions {
-        row.short = short(row.agent_of, &row.id, &ids);
-    }
+    let more = found.len().saturating_sub(limit);
+    found.truncate(limit);
+    let mut sessions = read_all(&settings.engine, kept.as_ref(), &ids, found, &mut failed);
     sessions.sort_by_key(|row| std::cmp::Reverse(row.at));
     let answer = Answer { sessions, more, failed };
     if args.answer.json {
@@ -102,25 +134,78 @@ pub(crate) fn run(args: &SessionsArgs, environment: &Environment) -> Result<(), 
         output::say(message);
     }
     if answer.sessions.is_empty() {
-        let whose = args.agent.map_or(String::new(), |agent| format!(" of {agent}"));
+        let whose = args.agent.map_or(String::new(), |whose| match whose {
+            Whose::Agent(agent) => format!(" of {agent}"),
+            Whose::Store => " of the store".to_owned(),
+        });
         let since = if args.since.is_some() { " in that time" } else { "" };
         output::say(&format!(
             "no sessions{whose} found{since}; longhaul sessions --help says whose are looked for"
         ));
         return Ok(());
     }
-    output::give(args.answer.to(), &page(&answer, &machine.home, now))
+    let place = crate::store::option(args.place.store.as_deref());
+    output::give(args.answer.to(), &page(&answer, &place, &machine.home, now))
+}
+
+/// The store, if there is one and its sessions are wanted. That it cannot be read is said, unless it is all that was asked for.
+fn open(
+    args: &SessionsArgs,
+    settings: &Settings,
+    environment: &Environment,
+    failed: &mut Vec<Failed>,
+) -> Result<Option<Kept>, Failure> {
+    if matches!(args.agent, Some(Whose::Agent(_))) {
+        return Ok(None);
+    }
+    let typed = args.place.store.as_deref();
+    let is_asked = typed.is_some() || args.agent == Some(Whose::Store);
+    let whereabouts = match Whereabouts::new(typed, &settings.shell.store, environment) {
+        // Without a home there is no store to list.
+        Err(_) if !is_asked && settings.shell.store == StoreSettings::default() => return Ok(None),
+        other => other?,
+    };
+    if typed.is_some() {
+        return whereabouts.existing().map(Some);
+    }
+    match whereabouts.look() {
+        Err(failure) if !is_asked => {
+            let (path, message) = (PathBuf::from(whereabouts.shown()), failure.to_string());
+            failed.push(Failed { path, message });
+            Ok(None)
+        }
+        opened => opened,
+    }
 }
 
 /// Reads them on all cores. One that cannot be read is no reason to be silent about the others.
-fn read_all(config: &Config, places: Vec<Place>) -> (Vec<Row>, Vec<Failed>) {
-    let mut progress = Progress::of(Some(places.len()), "sessions");
-    let (mut rows, mut failed) = (Vec::new(), Vec::new());
-    let work = |known: &mut Known, place: Place| match agents::read(&place, &Asked::default()) {
-        Ok(session) => Ok(row(config, known, &place, session)),
-        Err(Unread::Wrong(message) | Unread::World(message)) => Err(Failed { path: place.path, message }),
+fn read_all(
+    config: &Config,
+    kept: Option<&Kept>,
+    ids: &[(Agent, String)],
+    found: Vec<Found>,
+    failed: &mut Vec<Failed>,
+) -> Vec<Row> {
+    let mut progress = Progress::of(Some(found.len()), "sessions");
+    let mut rows = Vec::new();
+    let work = |known: &mut Known, found: Found| match (found, kept) {
+        (Found::Agents(place), _) => match agents::read(&place, &Asked::default()) {
+            Ok(session) => {
+                let mut row = row(config, known, &place, session);
+                row.short = short(place.agent, &row.id, ids);
+                Ok(row)
+            }
+            Err(Unread::Wrong(message) | Unread::World(message)) => Err(Failed { path: place.path, message }),
+        },
+        (Found::Stored(session), Some(kept)) => stored_row(kept, known, &session).map_err(|failure| {
+            let (path, message) = (PathBuf::from(kept.shown()), failure.to_string());
+            Failed { path, message }
+        }),
+        (Found::Stored(session), None) => {
+            Err(Failed { path: PathBuf::new(), message: format!("session {} is gone", session.name) })
+        }
     };
-    let _: ControlFlow<()> = parallel::in_order(places.into_iter(), work, |read: Result<Row, Failed>| {
+    let _: ControlFlow<()> = parallel::in_order(found.into_iter(), work, |read: Result<Row, Failed>| {
         progress.step();
         match read {
             Ok(row) => rows.push(row),
@@ -128,7 +213,55 @@ fn read_all(config: &Config, places: Vec<Place>) -> (Vec<Row>, Vec<Failed>) {
         }
         ControlFlow::Continue(())
     });
-    (rows, failed)
+    rows
+}
+
+/// The row of a session of the store: what would be sent now, by our own count.
+fn stored_row(kept: &Kept, known: &mut Known, session: &store::Session) -> Result<Row, Failure> {
+    let (store, tenant) = (&kept.store, &kept.tenant);
+    let body = kept.body(session, At::Now)?;
+    let epochs = kept.run(store.epochs(tenant, session))?;
+    let requests = kept.run(store.requests(tenant, session))?;
+    let parent = match session.parent {
+        Some(_) => kept.run(store.lineage(tenant, session))?.ancestors.into_iter().next(),
+        None => None,
+    };
+    let model = models::find(session.model.as_deref().unwrap_or("unknown"));
+    let tokens = tokens_of(known, &model, session.dialect, &body);
+    let name = crate::store::name(&session.name);
+    let mut row = Row {
+        short: name.clone(),
+        name,
+        agent: Whose::Store.name(),
+        id: session.name.clone(),
+        path: PathBuf::from(kept.shown()),
+        project: None,
+        title: session.title.clone(),
+        started: Some(session.created.to_string()),
+        updated: Some(session.updated.to_string()),
+        model: session.model.clone(),
+        messages: session.length,
+        tokens,
+        tokens_by: Counted::Longhaul,
+        window: session.model.as_ref().map(|_| model.facts.input_window()),
+        share: None,
+        compactions: epochs.len(),
+        requests: requests.len(),
+        usd: None,
+        usd_by: None,
+        parent: parent.map(|parent| parent.name),
+        reason: Some(session.reason.name()),
+        notes: Vec::new(),
+        at: Some(session.updated),
+    };
+    row.share = share(&row);
+    Ok(row)
+}
+
+/// What of the window it takes.
+fn share(row: &Row) -> Option<f64> {
+    let window = row.window.filter(|window| window.number() > 0)?;
+    Some(row.tokens.number() as f64 / window.number() as f64)
 }
 
 fn row(config: &Config, known: &mut Known, place: &Place, session: Session) -> Row {
@@ -161,16 +294,16 @@ fn row(config: &Config, known: &mut Known, place: &Place, session: Session) -> R
         requests: session.requests.len(),
         usd: paid.as_ref().map(|paid| paid.usd.0),
         usd_by: paid.as_ref().map(|paid| paid.by),
+        parent: None,
+        reason: None,
         notes: session.damage.clone(),
         at: session.updated.or(place.touched),
-        agent_of: session.agent,
         short: String::new(),
     };
     if row.tokens_by == Counted::Longhaul {
         row.tokens = count(known, read);
     }
-    let window = row.window.filter(|window| window.number() > 0);
-    row.share = window.map(|window| row.tokens.number() as f64 / window.number() as f64);
+    row.share = share(&row);
     row
 }
 
@@ -185,15 +318,19 @@ fn count(known: &mut Known, read: Read) -> Tokens {
     let dialect = read.session.dialect;
     let body = Body::of_session(read);
     let model = models::find(name.as_deref().unwrap_or("unknown"));
-    match longhaul_engine::wire::parse(Some(dialect), &body.text) {
-        Ok((transcript, _)) => Meter::of(&model).parts(known, &transcript).total(),
+    tokens_of(known, &model, dialect, &body.text)
+}
+
+fn tokens_of(known: &mut Known, model: &Model, dialect: Dialect, body: &str) -> Tokens {
+    match longhaul_engine::wire::parse(Some(dialect), body) {
+        Ok((transcript, _)) => Meter::of(model).parts(known, &transcript).total(),
         Err(_) => Tokens::ZERO,
     }
 }
 
 const HEAD: [&str; 8] = ["session", "project", "when", "messages", "tokens", "window", "compacted", "cost"];
 
-fn page(answer: &Answer, home: &Path, now: Moment) -> Page {
+fn page(answer: &Answer, place: &str, home: &Path, now: Moment) -> Page {
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(answer.sessions.iter().map(|row| cells(row, home, now)));
     let widths: [usize; 8] =
@@ -210,7 +347,7 @@ fn page(answer: &Answer, home: &Path, now: Moment) -> Page {
         })
     }));
     page.blank();
-    for line in remarks(answer) {
+    for line in remarks(answer, place) {
         page.line(Line::default().styled(FAINT, line));
     }
     page
@@ -218,11 +355,15 @@ fn page(answer: &Answer, home: &Path, now: Moment) -> Page {
 
 fn cells(row: &Row, home: &Path, now: Moment) -> [String; 8] {
     let ours = if row.tokens_by == Counted::Longhaul { "~" } else { "" };
-    let project = row.project.as_deref().or(row.title.as_deref()).unwrap_or("-");
+    let project = match (&row.parent, row.reason) {
+        (Some(parent), Some(reason)) => clipped(&format!("{} {parent}: {}", origin(reason), title(row))),
+        (None, Some(_)) => clipped(title(row)),
+        _ => shortened(row.project.as_deref().unwrap_or(title(row)), home),
+    };
     let by = if row.usd_by == Some(By::Agent) { "*" } else { "" };
     [
         row.short.clone(),
-        shortened(project, home),
+        project,
         row.at.map_or_else(|| "-".to_owned(), |at| ago(at, now)),
         row.messages.to_string(),
         format!("{ours}{}", row.tokens),
@@ -233,7 +374,7 @@ fn cells(row: &Row, home: &Path, now: Moment) -> [String; 8] {
     ]
 }
 
-fn remarks(answer: &Answer) -> Vec<String> {
+fn remarks(answer: &Answer, place: &str) -> Vec<String> {
     let mut remarks = Vec::new();
     let any = |test: fn(&Row) -> bool| answer.sessions.iter().any(test);
     remarks.push(
@@ -255,7 +396,11 @@ fn remarks(answer: &Answer) -> Vec<String> {
     let priced = answer.sessions.iter().find(|row| row.usd.is_some());
     if let Some(row) = priced.or(answer.sessions.first()) {
         let name = if row.short.contains(' ') { format!("'{}'", row.short) } else { row.short.clone() };
-        remarks.push(format!("what one cost, and what it would have cost: longhaul cost {name}"));
+        let place = if row.agent == Whose::Store.name() { place } else { "" };
+        remarks.push(format!("what one cost, and what it would have cost: longhaul cost {name}{place}"));
+    }
+    if let Some(row) = answer.sessions.iter().find(|row| row.agent == Whose::Store.name()) {
+        remarks.push(format!("more about one of the store: longhaul show {}{place}", row.id));
     }
     if answer.more > 0 {
         remarks.push(format!("{} older ones are not shown; --limit 0 shows all", answer.more));
@@ -274,19 +419,42 @@ fn short(agent: Agent, id: &str, all: &[(Agent, String)]) -> String {
     format!("{agent}:{start}")
 }
 
+fn title(row: &Row) -> &str {
+    row.title.as_deref().unwrap_or("-")
+}
+
+/// What a session is to the one that it comes from.
+fn origin(reason: &str) -> &str {
+    match reason {
+        "fork" => "fork of",
+        "restart" => "restart of",
+        _ => "goes on from",
+    }
+}
+
+/// How wide the column of projects and titles may be.
+const WIDEST: usize = 36;
+
+/// A title, no longer than a column may be.
+fn clipped(title: &str) -> String {
+    match title.char_indices().nth(WIDEST) {
+        Some(_) => title.chars().take(WIDEST - 1).chain(['…']).collect(),
+        None => title.to_owned(),
+    }
+}
+
 /// A folder as people write it, and no longer than a column may be.
 fn shortened(project: &str, home: &Path) -> String {
-    const MOST: usize = 36;
     let home = home.to_string_lossy();
     let shown = match project.strip_prefix(home.as_ref()).filter(|_| home.len() > 1) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("~{rest}"),
         _ => project.to_owned(),
     };
     let length = shown.chars().count();
-    if length <= MOST {
+    if length <= WIDEST {
         shown
     } else {
-        format!("…{}", shown.chars().skip(length - MOST + 1).collect::<String>())
+        format!("…{}", shown.chars().skip(length - WIDEST + 1).collect::<String>())
     }
 }
 

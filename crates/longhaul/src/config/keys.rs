@@ -15,7 +15,8 @@ const RENAMED: &[(&str, &str)] = &[
 ];
 
 /// What beyond the engine's keys is in force already.
-const IN_FORCE: &[&str] = &["compression.enabled"];
+const IN_FORCE: &[&str] =
+    &["compression.enabled", "store.path", "store.url", "store.sync", "store.keep_days", "store.max_bytes"];
 
 /// How alike two names must be to pass for a slip of the fingers.
 const LIKE: f64 = 0.8;
@@ -191,7 +192,7 @@ mod tests {
             ("compression.cache_ttl", ", did you mean 'prompt_caching.cache_ttl'?"),
             ("models.gpt-5.context_lenght", ", did you mean 'context_length'?"),
             ("models.gpt-5.capabilities.windoww", ", did you mean 'window'?"),
-            ("store.zzz", "; known here: path, url"),
+            ("store.zzz", "; known here: path, url, sync, keep_days, max_bytes"),
         ];
         for (key, said) in cases {
             assert_eq!(Keys::new().suggestion(&path(key)), said, "{key}");

@@ -1,4 +1,4 @@
-//! What can be configured beyond the engine: the gateway, the store and a model's summaries, which hardly anything reads yet.
+//! What can be configured beyond the engine: the store, and what hardly anything reads yet: the gateway and a model's summaries.
 
 use longhaul_engine::policy::Invalid;
 use serde::{Deserialize, Serialize};
@@ -101,12 +101,29 @@ struct Upstream {
     api_key_env: Option<String>,
 }
 
-/// Where sessions are kept: a file or a database.
+/// Where sessions are kept, a file or a database, and for how long.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Store {
-    path: Option<String>,
+    /// A file.
+    pub(crate) path: Option<String>,
+    /// The URL of a database server.
     pub(crate) url: Option<String>,
+    /// What a commit outlives.
+    pub(crate) sync: Sync,
+    /// Sessions that were not written for so many days are what `vacuum` deletes.
+    pub(crate) keep_days: Option<u32>,
+    /// `vacuum` deletes the oldest until the store takes no more than this.
+    pub(crate) max_bytes: Option<u64>,
+}
+
+/// What a commit outlives: the process, or the power as well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Sync {
+    #[default]
+    Normal,
+    Full,
 }
 
 impl Shell {
@@ -120,6 +137,9 @@ impl Shell {
         }
         if self.auxiliary.compression.timeout_seconds == 0 {
             return refused("auxiliary.compression.timeout_seconds", "must be at least 1".to_owned());
+        }
+        if let (Some(path), Some(_)) = (&self.store.path, &self.store.url) {
+            return refused("store.url", format!("store.path is {path} as well; a store is in one place"));
         }
         Ok(())
     }

@@ -80,7 +80,7 @@ models:
     prices: { input: 3, output: 15, cache_read: 0.3, cache_write: 3.75, cache_write_1h: 6 },
     capabilities: { prefill: false, cache_minimum: 1024 } }
 upstreams: { messages: { base_url: 'https://example.com', api_key_env: KEY }, chat: {}, responses: {} }
-store:     { path: null, url: null }
+store:     { path: null, url: null, sync: normal, keep_days: 30, max_bytes: 2000000000 }
 ";
     let settings = load(file, &[]).unwrap();
     assert_eq!(settings.engine.models["claude-sonnet-4.6"].context_length, Some(Tokens(200_000)));
@@ -106,7 +106,10 @@ fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known_one() {
             "threshold: 0.5\n",
             "longhaul.yaml:1:1: unknown key 'threshold', did you mean 'compression.threshold'?",
         ),
-        ("store: { zzz: 1 }\n", "longhaul.yaml:1:10: unknown key 'zzz'; known here: path, url"),
+        (
+            "store: { zzz: 1 }\n",
+            "longhaul.yaml:1:10: unknown key 'zzz'; known here: path, url, sync, keep_days, max_bytes",
+        ),
         (
             "models:\n  gpt-5:\n    context: 1\n",
             "longhaul.yaml:3:5: unknown key 'context', did you mean 'context_length'?",

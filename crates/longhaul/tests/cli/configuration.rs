@@ -41,7 +41,9 @@ fn config_says_what_is_in_force_and_where_it_came_from() {
         &json!({"key": "compression.enabled", "value": true, "origin": {"kind": "default"}, "has_effect": true})
     );
     let words: Vec<&str> = line("store.path ");
-    assert_eq!(words, ["store.path", "null", "default", "no", "effect", "yet"]);
+    assert_eq!(words, ["store.path", "null", "default"]);
+    let words: Vec<&str> = line("redaction.logs ");
+    assert_eq!(words, ["redaction.logs", "true", "default", "no", "effect", "yet"]);
 }
 
 #[test]

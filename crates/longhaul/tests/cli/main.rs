@@ -13,5 +13,7 @@ mod digest;
 mod files;
 mod redact;
 mod sessions;
+mod store;
+mod store_places;
 mod support;
 mod terminal;

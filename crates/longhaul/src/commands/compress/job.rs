@@ -5,20 +5,23 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use longhaul_engine::Tokens;
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Model;
-use longhaul_engine::plan::{self, Handles, Keep, Plan, Report, Wish};
+use longhaul_engine::plan::{self, Handles, Keep, Original, Outcome, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Rules, SessionKey};
+use longhaul_engine::{Refused, Tokens, Transcript};
+use longhaul_server::store::At;
 use serde::Serialize;
 
 use super::diff::Difference;
+use super::recorded::{self, History, Recording, Settled, Whose};
 use crate::body::{self, Body};
 use crate::cli::{CompressArgs, Summarizer};
 use crate::config::{self, Environment, Settings};
 use crate::failure::Failure;
 use crate::originals::{self, Secrets};
+use crate::store::{self, Whereabouts};
 
 /// What a call says about each of its bodies.
 pub(super) struct Call<'a> {
@@ -28,6 +31,8 @@ pub(super) struct Call<'a> {
     file: Option<config::File>,
     /// Where what is removed is kept.
     pub(super) originals: Option<(&'a Path, Secrets)>,
+    /// The store in its place.
+    pub(super) recording: Option<Recording>,
 }
 
 /// What a worker remembers from body to body.
@@ -60,6 +65,9 @@ struct Prepared {
 #[derive(Serialize)]
 pub(super) struct Answer {
     pub(super) body: String,
+    /// Where it is kept, if the store has it.
+    #[serde(flatten)]
+    pub(super) whose: Option<Whose>,
     #[serde(flatten)]
     pub(super) report: Report,
     elapsed_ms: f64,
@@ -75,6 +83,8 @@ pub(super) struct Done {
     pub(super) text: Option<String>,
     /// Rows for the file of originals.
     pub(super) originals: String,
+    /// Whether what was decided before was only decided again.
+    pub(super) is_replay: bool,
     /// What changed step by step, where somebody wants to see it.
     pub(super) difference: Option<Difference>,
 }
@@ -97,16 +107,36 @@ impl Done {
     }
 }
 
+/// Any body is small enough for the largest size there is, and stays as it is.
+const ANY_SIZE: Tokens = Tokens(u64::MAX);
+
+fn ours(body: &Body, refused: &Refused) -> Failure {
+    Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
+}
+
 impl<'a> Call<'a> {
     /// Reads the configuration, so that a mistake in it is said once and not for each body.
     pub(super) fn new(args: &'a CompressArgs, environment: &'a Environment) -> Result<Self, Failure> {
-        let file = config::File::read(args.config.config.as_deref(), environment)?;
+        let file = config::File::read(args.told.place.config.as_deref(), environment)?;
         let kept = |file: &'a Option<PathBuf>, secrets| Some((file.as_deref()?, secrets));
         let originals = kept(&args.originals, Secrets::Out);
         let originals = originals.or_else(|| kept(&args.originals_raw, Secrets::AsTheyWere));
-        let call = Self { args, environment, file, originals };
-        call.settings("unknown")?;
-        Ok(call)
+        let call = Self { args, environment, file, originals, recording: None };
+        let settings = call.settings("unknown")?;
+        let open = |typed: &String| {
+            let whereabouts = Whereabouts::new(Some(typed), &settings.shell.store, environment)?;
+            Recording::open(&whereabouts, args.is_preview())
+        };
+        let recording = args.told.place.store.as_ref().map(open).transpose()?;
+        Ok(Self { recording, ..call })
+    }
+
+    /// Reads a body. What is recorded is what the client sent, and not what became of it.
+    pub(super) fn read(&self, path: &Path) -> Result<Body, Failure> {
+        match (store::named(path), &self.recording) {
+            (Some(id), Some(_)) => Body::of_store(id, &self.args.told, At::Original),
+            _ => Body::read(path, &self.args.told),
+        }
     }
 
     /// Compacts one body.
@@ -117,7 +147,8 @@ impl<'a> Call<'a> {
         if !memory.policies.contains_key(&model.name) {
             memory.policies.insert(model.name.clone(), self.prepare(&model)?);
         }
-        let Prepared { policy, enabled, notes: more, rules } = &memory.policies[&model.name];
+        let prepared = &memory.policies[&model.name];
+        let Prepared { policy, notes: more, rules, .. } = prepared;
         let last = transcript.message_count().saturating_sub(1);
         if let Some(from) = self.args.keep_from.filter(|from| *from > last) {
             return Err(Failure::Wrong(format!(
@@ -125,26 +156,16 @@ impl<'a> Call<'a> {
                 body.shown
             )));
         }
-        let rests = !enabled && !self.args.force;
-        let key = || SessionKey::new(*blake3::hash(body.text.as_bytes()).as_bytes());
-        let wish = Wish {
-            force: self.args.force,
-            // Any body is small enough for the largest size there is, and stays as it is.
-            to_tokens: if rests { Some(Tokens(u64::MAX)) } else { self.args.to_tokens.map(Tokens) },
-            focus: self.args.focus.clone(),
-            rules: rules.clone(),
-            keep_from: self.args.keep_from,
-            keep: self.originals.map_or(Keep::Nothing, |_| Keep::Originals(Handles::new(key()))),
-            ..Wish::default()
+        let rests = self.rests(prepared);
+        let (settled, removed) = match &self.recording {
+            Some(recording) => {
+                let plan =
+                    |history: &History| self.go_on(prepared, &mut memory.known, body, &transcript, history);
+                (recorded::settle(recording, &transcript, rules, plan)?, Vec::new())
+            }
+            None => self.by_itself(prepared, &mut memory.known, body, &transcript)?,
         };
-        let compacted = plan::engine(policy.engine).compact(policy, &wish, &mut memory.known, &transcript);
-        let plan = compacted.map_err(|refused| {
-            Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
-        })?;
-        let (mut report, text, removed) = match plan {
-            Plan::Leave(report) => (report, None, Vec::new()),
-            Plan::Ready(outcome) => (outcome.report, Some(outcome.body), outcome.originals),
-        };
+        let Settled { mut report, text, whose, is_replay } = settled;
         if rests {
             let reason = "compression.enabled is false in the configuration; --force compacts all the same";
             report.reason = reason.into();
@@ -158,8 +179,77 @@ impl<'a> Call<'a> {
         report.notes.extend(body::note_lines(&transcript, &notes));
         report.notes.extend(more.iter().cloned());
         let elapsed_ms = start.elapsed().as_secs_f64() * 1_000.0;
-        let answer = Answer { body: body.shown.clone(), report, elapsed_ms };
-        Ok(Done { answer, window: policy.window, rests, text, originals, difference })
+        let whose = self.recording.as_ref().map(|_| whose);
+        let answer = Answer { body: body.shown.clone(), whose, report, elapsed_ms };
+        Ok(Done { answer, window: policy.window, rests, text, originals, is_replay, difference })
+    }
+
+    /// Whether compaction is switched off.
+    fn rests(&self, prepared: &Prepared) -> bool {
+        !prepared.enabled && !self.args.force
+    }
+
+    /// What is wanted beyond the policy.
+    fn wish(&self, prepared: &Prepared) -> Wish {
+        let asked = self.args.to_tokens.map(Tokens);
+        Wish {
+            force: self.args.force,
+            to_tokens: if self.rests(prepared) { Some(ANY_SIZE) } else { asked },
+            focus: self.args.focus.clone(),
+            rules: prepared.rules.clone(),
+            keep_from: self.args.keep_from,
+            ..Wish::default()
+        }
+    }
+
+    /// A compaction of a body that nothing else is known of.
+    fn by_itself(
+        &self,
+        prepared: &Prepared,
+        known: &mut Known,
+        body: &Body,
+        transcript: &Transcript<'_>,
+    ) -> Result<(Settled, Vec<Original>), Failure> {
+        let key = || SessionKey::new(*blake3::hash(body.text.as_bytes()).as_bytes());
+        let keep = self.originals.map_or(Keep::Nothing, |_| Keep::Originals(Handles::new(key())));
+        let (policy, wish) = (&prepared.policy, Wish { keep, ..self.wish(prepared) });
+        let compacted = plan::engine(policy.engine).compact(policy, &wish, known, transcript);
+        let (report, text, removed) = match compacted.map_err(|refused| ours(body, &refused))? {
+            Plan::Leave(report) => (report, None, Vec::new()),
+            Plan::Ready(outcome) => (outcome.report, Some(outcome.body), outcome.originals),
+        };
+        Ok((Settled { report, text, whose: Whose::default(), is_replay: false }, removed))
+    }
+
+    /// A compaction that goes on from what was decided about a session.
+    fn go_on(
+        &self,
+        prepared: &Prepared,
+        known: &mut Known,
+        body: &Body,
+        transcript: &Transcript<'_>,
+        history: &History,
+    ) -> Result<Plan, Failure> {
+        let (policy, wish) = (&prepared.policy, self.wish(prepared));
+        let keep = Keep::Originals(Handles::new(history.key.clone()));
+        let (key, session) = (Some(history.key.clone()), history.name.clone());
+        let wish = Wish { keep, key, session, ..wish };
+        let mut plan = |wish: &Wish| {
+            let planned = plan::engine(policy.engine).plan(policy, wish, &history.ledger, known, transcript);
+            planned.map_err(|refused| ours(body, &refused))
+        };
+        if history.held && !wish.is_asked() {
+            // Somebody took a compaction back: none is made while there is room without.
+            let mut left = plan(&Wish { to_tokens: Some(ANY_SIZE), ..wish.clone() })?;
+            let (Plan::Leave(report) | Plan::Ready(Outcome { report, .. })) = &mut left;
+            if report.tokens.after <= policy.window {
+                let reason =
+                    "a compaction of it was undone, and it fits the window; --force compacts it again";
+                reason.clone_into(&mut report.reason);
+                return Ok(left);
+            }
+        }
+        plan(&wish)
     }
 
     fn settings(&self, model: &str) -> Result<Settings, Failure> {

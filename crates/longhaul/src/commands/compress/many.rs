@@ -30,7 +30,7 @@ pub(super) fn files(call: &Call<'_>) -> Result<ExitCode, Failure> {
     let mut outputs = Outputs::open(call, Layout::Line)?;
     let mut tally = Tally::new(call, Some(args.bodies.len()));
     let work = |memory: &mut Memory, path: &PathBuf| {
-        let body = Body::read(path, &args.told)?;
+        let body = call.read(path)?;
         let done = call.compress(memory, &body)?;
         Ok((target(call, path, &body)?, body, done))
     };
@@ -47,7 +47,7 @@ pub(super) fn files(call: &Call<'_>) -> Result<ExitCode, Failure> {
         };
         flow(given)
     };
-    let stopped = parallel::in_order(args.bodies.iter(), work, give);
+    let stopped = all(call, args.bodies.iter(), work, give);
     finish(stopped, tally, outputs)
 }
 
@@ -57,6 +57,9 @@ fn target(call: &Call<'_>, path: &Path, body: &Body) -> Result<Option<PathBuf>, 
         return Ok(Some(path.to_owned()));
     }
     let directory = call.args.out_dir.as_deref().filter(|_| !call.args.preview);
+    if let (Some(directory), Some(session)) = (directory, &body.stored) {
+        return Ok(Some(directory.join(format!("store-{}.json", session.name))));
+    }
     match (directory, &body.session) {
         // The request is no session file, and is not to be taken for one.
         (Some(directory), Some(read)) => {
@@ -101,7 +104,7 @@ pub(super) fn lines(call: &Call<'_>, lines: Lines) -> Result<ExitCode, Failure> 
         }
         flow(given)
     };
-    let stopped = parallel::in_order(lines, work, give);
+    let stopped = all(call, lines, work, give);
     if !matches!(stopped, ControlFlow::Break(Err(_)))
         && let Some(sink) = bodies
     {
@@ -126,6 +129,20 @@ fn pass(call: &Call<'_>, memory: &mut Memory, line: Line) -> Passed {
         }
         Err(failure) => Passed { bytes: line.bytes, how: Some(Err(failure)) },
     }
+}
+
+/// Works on all of them. What a session is recorded from comes in order, so that a longer body goes on with a shorter one.
+fn all<I: Send, O: Send>(
+    call: &Call<'_>,
+    items: impl Iterator<Item = I> + Send,
+    work: impl Fn(&mut Memory, I) -> O + std::marker::Sync,
+    give: impl FnMut(O) -> ControlFlow<Stop>,
+) -> ControlFlow<Stop> {
+    if call.recording.is_none() {
+        return parallel::in_order(items, work, give);
+    }
+    let mut memory = Memory::for_one_body();
+    items.map(|item| work(&mut memory, item)).try_for_each(give)
 }
 
 fn flow(given: Result<(), Failure>) -> ControlFlow<Stop> {
@@ -179,8 +196,10 @@ impl<'a> Tally<'a> {
         self.progress.aside(|| {
             if !self.call.args.quiet {
                 let (body, verdict) = (&done.answer.body, show::verdict(report));
-                let why = if report.changed { String::new() } else { format!(": {}", report.reason) };
-                output::say(&format!("{body}: {verdict}{why}"));
+                let told = report.changed && !done.is_replay;
+                let why = if told { String::new() } else { format!(": {}", report.reason) };
+                let kept = show::kept(done).map_or_else(String::new, |kept| format!("; {kept}"));
+                output::say(&format!("{body}: {verdict}{why}{kept}"));
                 for note in new_notes {
                     output::say(&format!("{body}: {note}"));
                 }

@@ -42,7 +42,9 @@ impl<'a> Outputs<'a> {
     /// Writes what is said about a compaction, for programs and for those who asked for the differences.
     pub(super) fn tell(&mut self, done: &Done) -> Result<(), Failure> {
         let (args, report) = (self.call.args, &done.answer.report);
-        if let Some(file) = args.log.as_deref().filter(|_| report.changed && !args.is_preview()) {
+        if let Some(file) =
+            args.log.as_deref().filter(|_| report.changed && !done.is_replay && !args.is_preview())
+        {
             log(file, report)?;
         }
         if let Some(sink) = &mut self.report {

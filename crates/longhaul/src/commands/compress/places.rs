@@ -32,7 +32,7 @@ pub(super) fn refuse(args: &CompressArgs) -> Result<(), Failure> {
     if args.in_place && args.bodies.iter().any(|path| is_stdin(&path)) {
         return wrong("standard input cannot be replaced; give --in-place a file");
     }
-    if args.config.config.iter().chain(&args.bodies).filter(is_stdin).count() > 1 {
+    if args.told.place.config.iter().chain(&args.bodies).filter(is_stdin).count() > 1 {
         return wrong("standard input cannot be both the body and the configuration; give one as a file");
     }
     refuse_shared(args)
@@ -46,7 +46,7 @@ fn refuse_shared(args: &CompressArgs) -> Result<(), Failure> {
         ("--report", args.report.as_deref()),
         ("--log", args.log.as_deref()),
     ];
-    let mut places = Places::reading(args.bodies.iter().chain(&args.config.config).map(PathBuf::as_path));
+    let mut places = Places::reading(args.bodies.iter().chain(&args.told.place.config).map(PathBuf::as_path));
     for (option, path) in options {
         path.map_or(Ok(()), |path| places.write(option, path))?;
     }

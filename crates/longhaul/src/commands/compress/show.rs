@@ -6,6 +6,7 @@ use longhaul_engine::{Tokens, tokens};
 
 use super::job::{Call, Done};
 use crate::output::{AWAY, BAD, FAINT, FAIR, GOOD, Line, Page, STRONG};
+use crate::store;
 
 /// How wide the bar of tokens is.
 const BAR: u64 = 30;
@@ -68,7 +69,10 @@ pub(super) fn page(call: &Call<'_>, done: &Done) -> Page {
     for note in &report.notes {
         row("note", &|line| line.styled(FAIR, note));
     }
-    for advice in next(call, report) {
+    if let Some(kept) = kept(done) {
+        row("kept", &|line| line.plain(&kept));
+    }
+    for advice in next(call, done) {
         row("next", &|line| line.plain(&advice));
     }
     page
@@ -149,9 +153,19 @@ fn step(step: Step) -> &'static str {
     }
 }
 
+/// Where the store has it.
+pub(super) fn kept(done: &Done) -> Option<String> {
+    let whose = done.answer.whose.as_ref()?;
+    Some(match (&whose.session, whose.epoch) {
+        (Some(session), Some(epoch)) => format!("session {session} of the store, epoch {epoch}"),
+        (Some(session), None) => format!("session {session} of the store"),
+        (None, _) => "a session of its own, if this was no preview".to_owned(),
+    })
+}
+
 /// What a person may want to do now.
-fn next(call: &Call<'_>, report: &Report) -> Vec<String> {
-    let args = call.args;
+fn next(call: &Call<'_>, done: &Done) -> Vec<String> {
+    let (args, report) = (call.args, &done.answer.report);
     let mut next = Vec::new();
     if !report.changed {
         if !args.force && args.to_tokens.is_none() {
@@ -160,14 +174,23 @@ fn next(call: &Call<'_>, report: &Report) -> Vec<String> {
         return next;
     }
     let handle = report.blocks.iter().find_map(|block| block.handle.as_deref());
+    let session = done.answer.whose.as_ref().and_then(|whose| whose.session.as_ref());
+    if let (Some(session), false) = (session, args.is_preview()) {
+        let place = store::option(args.told.place.store.as_deref());
+        next.extend(handle.map(|handle| format!("longhaul recall {handle}{place} prints a removed block")));
+        next.push(format!("longhaul undo {session}{place} takes the newest compaction back"));
+    }
     match (call.originals, handle) {
+        _ if call.recording.is_some() => {}
         (Some((file, _)), Some(handle)) if !args.is_preview() => {
             next.push(format!(
                 "longhaul recall --originals {} {handle} prints a removed block",
                 file.display()
             ));
         }
-        (None, _) => next.push("what was removed is not kept; --originals FILE keeps it".to_owned()),
+        (None, _) => {
+            next.push("what was removed is not kept; --store or --originals FILE keeps it".to_owned());
+        }
         _ => {}
     }
     if report.state.ineffective_in_a_row > 0 {

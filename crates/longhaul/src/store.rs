@@ -1,0 +1,214 @@
+//! The store of sessions behind a command: which one it is, opened, and asked as if there was nothing to wait for.
+//!
+//! ```text
+//! --store S ─┐
+//! store.path, store.url ─┤▶ Whereabouts ──▶ Kept ──run──▶ what was asked, or one line and an exit code
+//! the data folder ─┘
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use longhaul_server::agents::Moment;
+use longhaul_server::store::{At, Place, Session, Store, StoreError, Sync, Tenant};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::cli::StorePlace;
+use crate::config::{Environment, Settings, StoreSettings, StoreSync};
+use crate::failure::Failure;
+use crate::session;
+
+/// What stands before the id of a session of the store, where a body could stand as well.
+const PREFIX: &str = "store:";
+
+/// Whose sessions the command line works on.
+const TENANT: &str = "local";
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let text = error.message().to_owned();
+        match error {
+            StoreError::Unknown(_) => Self::No(text),
+            StoreError::Wrong(_) => Self::Wrong(text),
+            StoreError::Busy(_)
+            | StoreError::Full(_)
+            | StoreError::Forbidden(_)
+            | StoreError::Damaged(_)
+            | StoreError::Newer(_)
+            | StoreError::Unreachable(_)
+            | StoreError::Failed(_) => Self::World(text),
+        }
+    }
+}
+
+/// Who said where the store is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    /// `--store`.
+    Typed,
+    /// The configuration, or nobody.
+    Settled,
+}
+
+/// Where the store is, and how it is opened.
+pub(crate) struct Whereabouts {
+    place: Place,
+    said: Said,
+    sync: Sync,
+}
+
+impl Whereabouts {
+    /// Where a call's options and its configuration say that it is.
+    pub(crate) fn of(place: &StorePlace) -> Result<Self, Failure> {
+        let environment: Environment = session::machine().environment.into_iter().collect();
+        let settings = Settings::load(place.config.as_deref(), &environment, Vec::new())?;
+        Self::new(place.store.as_deref(), &settings.shell.store, &environment)
+    }
+
+    /// Where it is, for a configuration that was read.
+    pub(crate) fn new(
+        typed: Option<&str>,
+        settings: &StoreSettings,
+        environment: &Environment,
+    ) -> Result<Self, Failure> {
+        let sync = match settings.sync {
+            StoreSync::Normal => Sync::Normal,
+            StoreSync::Full => Sync::Full,
+        };
+        let parse = |text: &str| text.parse::<Place>().unwrap_or_else(|never| match never {});
+        let (place, said) = match (typed.filter(|typed| !typed.is_empty()), &settings.path, &settings.url) {
+            (Some(typed), ..) => (parse(typed), Said::Typed),
+            (None, Some(path), _) => (Place::File(PathBuf::from(path)), Said::Settled),
+            (None, None, Some(url)) => (database(url)?, Said::Settled),
+            (None, None, None) => (Place::usual(&data_folder(environment)?), Said::Settled),
+        };
+        if let Place::File(path) = &place
+            && path.is_dir()
+        {
+            let shown = path.display();
+            return Err(Failure::Wrong(format!("{shown} is a directory; name a file in it for the store")));
+        }
+        Ok(Self { place, said, sync })
+    }
+
+    /// Opens it, and makes it if it is not there.
+    pub(crate) fn open(&self) -> Result<Kept, Failure> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime =
+            runtime.map_err(|error| Failure::World(format!("cannot begin to talk to a store: {error}")))?;
+        let store = runtime.block_on(Store::open(&self.place, self.sync))?;
+        let tenant = runtime.block_on(store.tenant(TENANT))?;
+        Ok(Kept { runtime, store, tenant, place: self.place.clone() })
+    }
+
+    /// Opens it if it is there: who only reads makes nothing.
+    pub(crate) fn look(&self) -> Result<Option<Kept>, Failure> {
+        match &self.place {
+            Place::File(path) if !path.exists() => Ok(None),
+            _ => self.open().map(Some),
+        }
+    }
+
+    /// Opens it, where it has to be there.
+    pub(crate) fn existing(&self) -> Result<Kept, Failure> {
+        let shown = &self.place;
+        self.look()?.ok_or_else(|| match self.said {
+            Said::Typed => Failure::Wrong(format!("the store {shown} does not exist; check the path")),
+            Said::Settled => Failure::No(format!(
+                "there is no store yet ({shown}); longhaul compress BODY --store and longhaul import make one"
+            )),
+        })
+    }
+
+    pub(crate) fn is_typed(&self) -> bool {
+        self.said == Said::Typed
+    }
+
+    /// How it may be shown.
+    pub(crate) fn shown(&self) -> String {
+        self.place.to_string()
+    }
+}
+
+fn database(url: &str) -> Result<Place, Failure> {
+    match url.parse() {
+        Ok(place @ Place::Postgres(_)) => Ok(place),
+        _ => Err(Failure::Wrong(
+            "store.url: expected postgres://user@host/database; a file is store.path".to_owned(),
+        )),
+    }
+}
+
+/// The folder for what programs keep for their user.
+fn data_folder(environment: &Environment) -> Result<PathBuf, Failure> {
+    let value = |name: &str| {
+        let found = environment.iter().find(|(known, _)| known == name);
+        // What is not absolute is to be ignored, says the specification.
+        found.map(|(_, value)| PathBuf::from(value)).filter(|path| path.is_absolute())
+    };
+    let home = || value("HOME").or_else(|| value("USERPROFILE"));
+    let folder = value("XDG_DATA_HOME").or_else(|| Some(home()?.join(".local").join("share")));
+    folder.ok_or_else(|| {
+        Failure::Wrong(
+            "there is no place for a store, as neither HOME nor XDG_DATA_HOME is set; give --store FILE"
+                .to_owned(),
+        )
+    })
+}
+
+/// A store that is open.
+pub(crate) struct Kept {
+    runtime: Runtime,
+    pub(crate) store: Store,
+    pub(crate) tenant: Tenant,
+    place: Place,
+}
+
+impl Kept {
+    /// Waits for an answer of the store.
+    pub(crate) fn run<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
+        Ok(self.runtime.block_on(work)?)
+    }
+
+    /// The session of that id, with or without `store:` before it.
+    pub(crate) fn session(&self, id: &str) -> Result<Session, Failure> {
+        let id = id.strip_prefix(PREFIX).unwrap_or(id);
+        self.run(self.store.session(&self.tenant, id))
+    }
+
+    /// The body of a session at a moment of its history.
+    pub(crate) fn body(&self, session: &Session, at: At) -> Result<String, Failure> {
+        self.run(self.store.body(&self.tenant, session, at))
+    }
+
+    /// How its place may be shown.
+    pub(crate) fn shown(&self) -> String {
+        self.place.to_string()
+    }
+}
+
+/// The moment that it is.
+pub(crate) fn now() -> Moment {
+    Moment::of_system(SystemTime::now())
+}
+
+/// What commands call a session of the store by.
+pub(crate) fn name(id: &str) -> String {
+    format!("{PREFIX}{id}")
+}
+
+/// The option that names the same store again, for advice; nothing where none was typed. The password of a URL is left out.
+pub(crate) fn option(typed: Option<&str>) -> String {
+    let Some(typed) = typed.filter(|typed| !typed.is_empty()) else { return String::new() };
+    let shown = typed.parse::<Place>().map_or_else(|never| match never {}, |place| place.to_string());
+    if shown.contains(char::is_whitespace) {
+        format!(" --store '{shown}'")
+    } else {
+        format!(" --store {shown}")
+    }
+}
+
+/// The id of a session of the store, where one was named in the place of a body. A file of that name wins.
+pub(crate) fn named(path: &Path) -> Option<&str> {
+    path.to_str()?.strip_prefix(PREFIX).filter(|_| !path.exists())
+}
