@@ -30,8 +30,9 @@ const LARGE: usize = 256;
 /// An envelope that was made ready.
 #[derive(Debug, Clone)]
 pub struct Envelope {
-    identity: Identity,
-    parts: Vec<Part>,
+    pub(super) identity: Identity,
+    /// Nothing where the store has it.
+    parts: Option<Vec<Part>>,
 }
 
 #[derive(Debug, Clone)]
@@ -43,18 +44,23 @@ enum Part {
 }
 
 impl Envelope {
-    /// The envelope of a body, secrets taken out; nothing where the body has no list of messages.
-    pub(super) fn of(tenant: &Tenant, transcript: &Transcript<'_>, rules: &Rules) -> Option<Self> {
+    /// The envelope of a body that the store has already; nothing where the body has no list of messages.
+    pub(super) fn known(tenant: &Tenant, transcript: &Transcript<'_>) -> Option<Self> {
         let Around { before, between, behind } = transcript.envelope()?;
-        let identities = tenant.identities();
-        let identity =
-            identities.of(&[b"envelope", before.as_bytes(), between.as_bytes(), behind.as_bytes()]);
+        let parts: [&[u8]; 4] = [b"envelope", before.as_bytes(), between.as_bytes(), behind.as_bytes()];
+        Some(Self { identity: tenant.identities().of(&parts), parts: None })
+    }
+
+    /// The same for one that it has not: read, secrets taken out.
+    pub(super) fn read(self, tenant: &Tenant, transcript: &Transcript<'_>, rules: &Rules) -> Option<Self> {
+        let Around { before, between, behind } = transcript.envelope()?;
         let mut redactor = Redactor::keyed(rules.clone(), tenant.shared_key());
         let clean = redactor.redact_json_to_keep(&[before, behind].concat()).ok()?.text;
         let indent = before.len() - before.trim_end_matches([' ', '\t', '\r', '\n']).len();
+        let identities = tenant.identities();
         let identify = |text: &str| identities.of(&[b"piece", text.as_bytes()]);
         let parts = split(transcript.dialect, clean.as_str(), indent, between, identify)?;
-        Some(Self { identity, parts })
+        Some(Self { parts: Some(parts), ..self })
     }
 }
 
@@ -90,15 +96,21 @@ fn split(
     Some(parts)
 }
 
-/// Keeps an envelope, and says its number.
-pub(super) async fn keep(sql: &mut dyn Sql, tenant: &Tenant, envelope: &Envelope) -> Result<i64> {
+/// The number of an envelope, if it is kept.
+pub(super) async fn number(sql: &mut dyn Sql, tenant: &Tenant, identity: &Identity) -> Result<Option<i64>> {
     let find = "SELECT id FROM envelopes WHERE identity = $1 AND tenant = $2";
-    let identity = envelope.identity.0.as_slice();
-    if let Some(row) = sql.row(find, &[identity.into(), tenant.id.into()]).await? {
-        return row.int(0);
+    let row = sql.row(find, &[identity.0.as_slice().into(), tenant.id.into()]).await?;
+    row.map(|row| row.int(0)).transpose()
+}
+
+/// Keeps an envelope, and says its number; nothing for one that was to be there and is gone.
+pub(super) async fn keep(sql: &mut dyn Sql, tenant: &Tenant, envelope: &Envelope) -> Result<Option<i64>> {
+    if let Some(number) = number(sql, tenant, &envelope.identity).await? {
+        return Ok(Some(number));
     }
+    let Some(parts) = &envelope.parts else { return Ok(None) };
     let mut template = String::new();
-    for part in &envelope.parts {
+    for part in parts {
         match part {
             Part::Literal(text) => template.push_str(text),
             Part::Hole(between) => template.extend([HOLE.to_string(), between.clone(), HOLE.to_string()]),
@@ -109,8 +121,9 @@ pub(super) async fn keep(sql: &mut dyn Sql, tenant: &Tenant, envelope: &Envelope
         }
     }
     let make = "INSERT INTO envelopes (tenant, identity, template) VALUES ($1, $2, $3) RETURNING id";
+    let identity = envelope.identity.0.as_slice();
     let row = sql.row(make, &[tenant.id.into(), identity.into(), template.into()]).await?;
-    row.ok_or_else(|| StoreError::Failed("an envelope was not kept".to_owned()))?.int(0)
+    row.ok_or_else(|| StoreError::Failed("an envelope was not kept".to_owned()))?.int(0).map(Some)
 }
 
 async fn piece(sql: &mut dyn Sql, tenant: &Tenant, identity: &Identity, text: &str) -> Result<i64> {

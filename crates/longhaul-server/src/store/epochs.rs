@@ -14,6 +14,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::redact::Redacted;
@@ -410,6 +411,23 @@ impl Store {
     /// Asks for the right to work on the next view.
     pub async fn lease(&self, tenant: &Tenant, session: SessionId, holder: &str) -> Result<Leased> {
         self.lease_from(tenant, session, holder, None).await
+    }
+
+    /// The same, where another holds it: watches for so long, and takes over if the holder stood still all the while.
+    pub async fn lease_or_wait(
+        &self,
+        tenant: &Tenant,
+        session: SessionId,
+        holder: &str,
+        still: Duration,
+    ) -> Result<Leased> {
+        match self.lease(tenant, session, holder).await? {
+            Leased::Held(seen) => {
+                tokio::time::sleep(still).await;
+                self.take_over(tenant, session, holder, seen).await
+            }
+            granted @ Leased::Granted(_) => Ok(granted),
+        }
     }
 
     /// The same from a holder that was watched for long enough and stood still; if it has moved, it keeps its lease.

@@ -520,12 +520,20 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
         }
     }
     let length = batch.chain.len();
+    let located = match located {
+        // All of it is known: the client asks again, or has gone back.
+        Some(Located { session, .. }) if known == length && session.state != State::Deleted => {
+            return Ok(Appended::Done { session, new: 0 });
+        }
+        located => located,
+    };
+    let Some(envelope) = envelope::keep(sql, tenant, &batch.envelope).await? else {
+        return Ok(Appended::Stale);
+    };
     let session = match located {
         Some(located) if located.session.state == State::Deleted => {
             fork(sql, tenant, &located.session, known, batch).await?
         }
-        // All of it is known: the client asks again, or has gone back.
-        Some(located) if known == length => return Ok(Appended::Done { session: located.session, new: 0 }),
         Some(located) if known == located.session.length => located.session,
         Some(located) => fork(sql, tenant, &located.session, known, batch).await?,
         None => begin(sql, tenant, batch).await?,
@@ -539,7 +547,6 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
         let step = step.unwrap_or_else(|| number(session.id.0, entry.step));
         enter(sql, tenant, &session, place, step, &batch.chain[place], entry).await?;
     }
-    let envelope = envelope::keep(sql, tenant, &batch.envelope).await?;
     let count = "SELECT coalesce(max(number), 0) FROM requests WHERE session = $1 AND tenant = $2";
     let row = sql.row(count, &[session.id.0.into(), tenant.id.into()]).await?;
     let request = row.map_or(Ok(0), |row| row.int(0))? + 1;
@@ -736,6 +743,25 @@ impl Store {
         self.read(Arc::new(move |sql| {
             let shared = shared.clone();
             Box::pin(async move { locate(sql, &shared.0, &shared.1).await })
+        }))
+        .await
+    }
+
+    /// The same, and whether the store has the envelope of the request, too.
+    pub(super) async fn look(
+        &self,
+        tenant: &Tenant,
+        chain: &[Identity],
+        envelope: &Envelope,
+    ) -> Result<(Option<Located>, bool)> {
+        let shared = Arc::new((tenant.clone(), chain.to_owned(), envelope.identity));
+        self.read(Arc::new(move |sql| {
+            let shared = shared.clone();
+            Box::pin(async move {
+                let (tenant, chain, envelope) = &*shared;
+                let known = envelope::number(sql, tenant, envelope).await?.is_some();
+                Ok((locate(sql, tenant, chain).await?, known))
+            })
         }))
         .await
     }

@@ -86,7 +86,13 @@ impl Store {
         rules: &Rules,
         at: Moment,
     ) -> Result<Batch> {
-        let located = self.locate(tenant, chain).await?;
+        let without = || StoreError::Wrong("a body without a list of messages has no session".to_owned());
+        let envelope = Envelope::known(tenant, transcript).ok_or_else(without)?;
+        let (located, is_known) = self.look(tenant, chain, &envelope).await?;
+        let envelope = match is_known {
+            true => envelope,
+            false => envelope.read(tenant, transcript, rules).ok_or_else(without)?,
+        };
         let known = located.as_ref().map_or(0, |located| located.known);
         let continues = match known < chain.len() {
             true => self.of_checkpoint(tenant, transcript).await?,
@@ -98,9 +104,6 @@ impl Store {
             (None, None) => SessionKey::new(log::random()?),
         };
         let continues = continues.filter(|session| session.key == key).map(|session| session.id);
-        let envelope = Envelope::of(tenant, transcript, rules).ok_or_else(|| {
-            StoreError::Wrong("a body without a list of messages has no session".to_owned())
-        })?;
         let mut redactor = Redactor::keyed(rules.clone(), key.clone());
         let model = transcript.model.as_deref().map(|model| redactor.redact(model, Content::Text).text);
         let title = title(transcript, &mut redactor);
