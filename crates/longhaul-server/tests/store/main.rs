@@ -11,6 +11,11 @@
     clippy::too_many_lines,
     clippy::similar_names,
     clippy::missing_panics_doc,
+    clippy::doc_markdown,
+    clippy::cast_possible_wrap,
+    clippy::cloned_ref_to_slice_refs,
+    clippy::format_collect,
+    clippy::format_push_string,
     reason = "all of it is test code, in functions too"
 )]
 
