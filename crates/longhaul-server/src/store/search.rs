@@ -459,10 +459,8 @@ fn speaks(text: &str, weights: &HashMap<&str, f64>) -> f64 {
 fn excerpt(text: &str, phrase: Option<&str>, weights: &HashMap<&str, f64>) -> Redacted {
     const LINES: usize = 20_000;
     let lines: Vec<&str> = text.lines().take(LINES).collect();
-    let speaks = |line: &str| match phrase.is_some_and(|phrase| line.contains(phrase)) {
-        true => f64::MAX,
-        false => speaks(line, weights),
-    };
+    let has_it = |line: &str| phrase.is_some_and(|phrase| line.contains(phrase));
+    let speaks = |line: &str| if has_it(line) { f64::MAX } else { speaks(line, weights) };
     let best = lines.iter().enumerate().map(|(at, line)| (speaks(line), at));
     let best = best.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map_or(0, |(_, at)| at);
     Redacted::from_store(lines.get(best..).unwrap_or_default().join("\n")).on_one_line(EXCERPT)

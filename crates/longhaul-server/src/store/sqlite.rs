@@ -21,7 +21,7 @@ use super::error::{Result, StoreError};
 use super::schema::{MIGRATIONS, VERSION};
 use super::sql::{Flavour, Row, Sql, Value};
 
-/// How every SQLite file begins.
+/// How every file begins that may be one of ours.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// Says that a file is ours: "LHst".

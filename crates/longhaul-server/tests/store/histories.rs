@@ -26,6 +26,10 @@ tests! {
         sessions_are_found_by_name_and_by_the_beginning_of_it,
         strange_bodies_are_recorded_or_refused_in_one_line,
     ],
+    // Where the system prompt is the first message, all sessions of one agent share it, and so are forks of one another.
+    Later: [
+        sessions_that_share_only_a_system_prompt_are_strangers,
+    ],
 }
 
 fn talk() -> Vec<Turn> {
@@ -373,6 +377,28 @@ async fn sessions_are_found_by_name_and_by_the_beginning_of_it(ground: Ground) {
     for name in ["", "%", "_", "nosuchname", "' OR 1=1 --", "a\nb"] {
         let error = store.session(&tenant, name).await.unwrap_err();
         assert!(matches!(error, StoreError::Unknown(_)), "{error}");
+    }
+}
+
+async fn sessions_that_share_only_a_system_prompt_are_strangers(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    for dialect in DIALECTS {
+        let (one, outcome) = compact(&store, &tenant, &body(dialect, &long_session()), 2_000).await;
+        let other = record(&store, &tenant, &body(dialect, &[user("Another task.")])).await.session;
+        assert_eq!(
+            (other.reason, other.title.as_deref()),
+            (Reason::New, Some("Another task.")),
+            "{dialect:?}"
+        );
+        assert_ne!(one.key, other.key, "{dialect:?}: what is marked in one is not known in the other");
+        assert!(store.lineage(&tenant, &one).await.unwrap().children.is_empty());
+        let handle = &outcome.originals[0].handle;
+        let found = store.recall(&tenant, Some(&other), handle).await;
+        assert!(matches!(found, Err(StoreError::Unknown(_))), "{dialect:?}: {found:?}");
+        store.delete(&tenant, one.id).await.unwrap();
+        let left = ground.number("SELECT count(*) FROM sessions WHERE state = 'deleted'").await;
+        assert_eq!(left, 0, "{dialect:?}: a deleted session is gone");
+        store.delete(&tenant, other.id).await.unwrap();
     }
 }
 
