@@ -4,6 +4,8 @@
 //! start ──▶ message 0 ──▶ message 1 ──▶ …        each identity: keyed hash of (the one before, what the message says)
 //! ```
 //!
+//! A system prompt that opens the list of messages is no part of it: all sessions of an agent would be one otherwise.
+//!
 //! A client sends its whole history again with every request; by its identities a store finds the session, and writes only what
 //! is new. White space, the order of keys, how characters are escaped, fields that are null, a string against a list of one text,
 //! and where the client put its cache marks this time change no identity. The hash is keyed, so that nobody who reads identities
@@ -35,11 +37,11 @@ impl Identities {
         Self { key }
     }
 
-    /// One for each message of a body, in order.
+    /// One for each message of a body, in order; a system prompt at the beginning of the list is none, wherever a dialect puts it.
     #[must_use]
     pub fn chain(&self, transcript: &Transcript<'_>) -> Vec<Identity> {
         let start = self.of(&[b"messages in ", transcript.dialect.name().as_bytes()]);
-        let messages = (0..transcript.message_count()).filter_map(|index| transcript.message(index));
+        let messages = (transcript.lead()..transcript.message_count()).filter_map(|index| transcript.message(index));
         let mut says = Vec::new();
         let chain = messages.scan(start, |before, message| {
             says.clear();

@@ -446,11 +446,13 @@ impl<'b> Unit<'b> {
     }
 }
 
-/// A body without its messages.
+/// A body without what was said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope<'b> {
-    /// All before the first,
+    /// All before the first message, the system prompt among the messages included,
     pub before: &'b str,
+    /// what parts that from the first,
+    pub first: &'b str,
     /// what parts them,
     pub between: &'b str,
     /// and all behind the last.
@@ -528,19 +530,27 @@ impl<'b> Transcript<'b> {
         [&self.body[..end as usize], &self.body[list.end as usize - 1..]].concat()
     }
 
-    /// The body around its messages; nothing where there is no list of messages.
+    /// How many messages at the beginning of the list are the system prompt's: they belong to the host, not to what was said.
+    #[must_use]
+    pub fn lead(&self) -> usize {
+        self.roles.iter().take_while(|role| **role == Some(Role::System)).count()
+    }
+
+    /// The body around what was said; nothing where there is no list of messages.
     #[must_use]
     pub fn envelope(&self) -> Option<Envelope<'b>> {
         let list = self.arrays.array(self.messages?).at;
-        let elements = self.arrays.elements(self.messages?);
+        let (lead, said) = self.arrays.elements(self.messages?).split_at(self.lead());
         let open = list.start as usize + 1;
-        let first = elements.first().map_or(open, |first| first.start as usize);
-        let last = elements.last().map_or(first, |last| last.end as usize);
-        let between = match elements {
+        let begin = said.first().map(|first| first.start as usize);
+        let before = lead.last().map(|last| last.end as usize).or(begin).unwrap_or(open);
+        let first = &self.body[before..begin.unwrap_or(before)];
+        let between = match said {
             [one, two, ..] => &self.body[one.end as usize..two.start as usize],
             _ => ",",
         };
-        Some(Envelope { before: &self.body[..first], between, behind: &self.body[last..] })
+        let last = said.last().map_or(before, |last| last.end as usize);
+        Some(Envelope { before: &self.body[..before], first, between, behind: &self.body[last..] })
     }
 
     /// One message as it stands in the body.

@@ -139,6 +139,11 @@ fn own_lines(text: &str) -> Vec<Option<Line<'_>>> {
             lines.push(None);
             continue;
         }
+        if let Some(end) = end_of_key(text, line) {
+            skip_to = end;
+            lines.push(None);
+            continue;
+        }
         if let Some(end) = sections.end_of_material(trimmed) {
             skip_to = end;
             lines.push(None);
@@ -148,6 +153,13 @@ fn own_lines(text: &str) -> Vec<Option<Line<'_>>> {
         lines.push(own.then_some(line));
     }
     lines
+}
+
+/// Where a key or certificate ends that begins in this line: a line of it by itself would not be known for one.
+fn end_of_key(text: &str, line: Line<'_>) -> Option<usize> {
+    const OPEN: &str = "-----BEGIN ";
+    const CLOSE: &str = "-----END ";
+    line.text.contains(OPEN).then(|| text[line.at..].find(CLOSE).map_or(text.len(), |end| line.at + end + CLOSE.len()))
 }
 
 /// Where tags close: a section in tags is material that was put before the model, unless the tag is one that wraps a

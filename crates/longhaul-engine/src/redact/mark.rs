@@ -22,6 +22,17 @@ const KEPT_LAST: usize = 2;
 const KEEPS_NOTHING: [&str; 6] =
     ["private-key", "password", "url-credentials", "database-url", "connection-string", "kubernetes-secret"];
 
+/// A text that was cut, without the beginning of a mark at its end: what is left of a mark is none, and could be taken for a secret.
+pub(super) fn whole(mut text: String) -> String {
+    const OPENING: &str = "[REDACTED:";
+    if let Some(at) = text.rfind(OPENING).filter(|at| !text[*at..].contains(']')) {
+        text.truncate(at);
+        text.truncate(text.trim_end().len());
+        text.push('…');
+    }
+    text
+}
+
 /// How secrets are told apart.
 #[derive(Clone)]
 pub(super) enum Marks {

@@ -149,13 +149,13 @@ impl Redacted {
     /// About so many characters of it, with a count of what was left out.
     #[must_use]
     pub fn clipped(&self, most: usize) -> Self {
-        Self(clip(&self.0, most).into_owned())
+        Self(mark::whole(clip(&self.0, most).into_owned()))
     }
 
     /// Its words on one line of so many characters.
     #[must_use]
     pub fn on_one_line(&self, most: usize) -> Self {
-        Self(on_one_line(&self.0, most))
+        Self(mark::whole(on_one_line(&self.0, most)))
     }
 
     /// The text, owned.

@@ -4,7 +4,7 @@
 //! kept once for all sessions of a tenant, and an envelope is a template with references to them:
 //!
 //! ```text
-//! {"model":"m","system":[{"text":"billing 17"},␁42␁],"tools":[␁7␁,␁8␁],"messages":[␂,␂]}
+//! {"model":"m","system":[{"text":"billing 17"},␁42␁],"tools":[␁7␁,␁8␁],"messages":[␂␂,␂]}
 //! ```
 //!
 //! The signs are control characters, which stand nowhere in JSON.
@@ -39,37 +39,41 @@ pub struct Envelope {
 enum Part {
     Literal(String),
     Piece(Identity, String),
-    /// Where the messages go, and what parts them.
-    Hole(String),
+    /// Where the messages go: what parts them from the system prompt, and from one another.
+    Hole([String; 2]),
 }
 
 impl Envelope {
     /// The envelope of a body that the store has already; nothing where the body has no list of messages.
     pub(super) fn known(tenant: &Tenant, transcript: &Transcript<'_>) -> Option<Self> {
-        let Around { before, between, behind } = transcript.envelope()?;
-        let parts: [&[u8]; 4] = [b"envelope", before.as_bytes(), between.as_bytes(), behind.as_bytes()];
+        let Around { before, first, between, behind } = transcript.envelope()?;
+        let parts = ["envelope", before, first, between, behind].map(str::as_bytes);
         Some(Self { identity: tenant.identities().of(&parts), parts: None })
     }
 
     /// The same for one that it has not: read, secrets taken out.
     pub(super) fn read(self, tenant: &Tenant, transcript: &Transcript<'_>, rules: &Rules) -> Option<Self> {
-        let Around { before, between, behind } = transcript.envelope()?;
+        let Around { before, first, between, behind } = transcript.envelope()?;
         let mut redactor = Redactor::keyed(rules.clone(), tenant.shared_key());
         let clean = redactor.redact_json_to_keep(&[before, behind].concat()).ok()?.text;
-        let indent = before.len() - before.trim_end_matches([' ', '\t', '\r', '\n']).len();
+        // Where messages of the system prompt stand before them, they come right behind those.
+        let blank = before.len() - before.trim_end_matches([' ', '\t', '\r', '\n']).len();
+        let indent = if transcript.lead() == 0 { blank } else { 0 };
+        let hole = [first, between];
         let identities = tenant.identities();
         let identify = |text: &str| identities.of(&[b"piece", text.as_bytes()]);
-        let parts = split(transcript.dialect, clean.as_str(), indent, between, identify)?;
+        let parts = split(transcript.dialect, clean.as_str(), indent, hole, identify)?;
         Some(Self { parts: Some(parts), ..self })
     }
 }
 
-/// The parts of a body without messages. Those would stand behind the list's bracket and the white space of the indent.
+/// The parts of a body of which nothing was said yet. What is would stand behind all that is in the list, and the white space of the
+/// indent; before and between its messages stands what is around them.
 fn split(
     dialect: Dialect,
     body: &str,
     indent: usize,
-    between: &str,
+    around: [&str; 2],
     identify: impl Fn(&str) -> Identity,
 ) -> Option<Vec<Part>> {
     let (transcript, _) = wire::parse(dialect, body).ok()?;
@@ -87,7 +91,7 @@ fn split(
         parts.push(Part::Literal(body[copied..start].to_owned()));
         let piece = &body[start..end];
         parts.push(match start == hole {
-            true => Part::Hole(between.to_owned()),
+            true => Part::Hole(around.map(str::to_owned)),
             false => Part::Piece(identify(piece), piece.to_owned()),
         });
         copied = end;
@@ -113,7 +117,9 @@ pub(super) async fn keep(sql: &mut dyn Sql, tenant: &Tenant, envelope: &Envelope
     for part in parts {
         match part {
             Part::Literal(text) => template.push_str(text),
-            Part::Hole(between) => template.extend([HOLE.to_string(), between.clone(), HOLE.to_string()]),
+            Part::Hole([first, between]) => {
+                template.extend([&HOLE.to_string(), first, &HOLE.to_string(), between, &HOLE.to_string()].map(String::as_str));
+            }
             Part::Piece(identity, text) => {
                 let number = piece(sql, tenant, identity, text).await?;
                 template.extend([PIECE.to_string(), number.to_string(), PIECE.to_string()]);
@@ -171,7 +177,9 @@ pub(super) async fn filled(
     for (at, part) in template.split(PIECE).enumerate() {
         if at % 2 == 0 {
             match part.split(HOLE).collect::<Vec<_>>()[..] {
-                [before, between, behind] => body.extend([before, &messages.join(between), behind]),
+                [before, first, between, behind] => {
+                    body.extend([before, first, &messages.join(between), behind]);
+                }
                 _ => body.push_str(part),
             }
             continue;

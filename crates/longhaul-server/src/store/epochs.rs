@@ -71,6 +71,8 @@ pub struct Commit {
     pub ledger: Redacted,
     /// What is said about them.
     pub report: Redacted,
+    /// How many of them the decisions are about.
+    pub(super) reach: usize,
     /// Which messages stand in the view as they were sent.
     pub(super) kept: Vec<bool>,
     /// What a checkpoint that it wrote is known by.
@@ -97,6 +99,8 @@ pub enum Committed {
     Overtaken,
     /// Its lease was taken over.
     Fenced,
+    /// The session has gone on, and this was a view of an earlier moment, which nobody would see again.
+    Behind,
 }
 
 /// The right to work on the next view of a session.
@@ -232,14 +236,15 @@ async fn commit(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, commit: &Comm
     let newest = "SELECT coalesce(max(number), 0) FROM epochs WHERE session = $1 AND tenant = $2";
     let row = sql.row(newest, &[session.id.0.into(), tenant.id.into()]).await?;
     let number = last.max(row.map_or(Ok(0), |row| row.count(0))?) + 1;
-    let make = "INSERT INTO epochs (tenant, session, parent, number, length, mark, kept, ledger, report, at) \
-                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id";
+    let make = "INSERT INTO epochs (tenant, session, parent, number, length, reach, mark, kept, ledger, report, at) \
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id";
     let values = [
         tenant.id.into(),
         session.id.0.into(),
         commit.base.map(|EpochId(base)| base).into(),
         number.into(),
         commit.length.into(),
+        commit.reach.into(),
         commit.mark.as_ref().map(<[u8; 32]>::as_slice).into(),
         places(&commit.kept).into(),
         commit.ledger.as_str().into(),

@@ -218,7 +218,8 @@ fn example(
     let kept = (0..transcript.message_count()).filter(|index| !without.contains(index));
     let messages = kept.filter_map(|index| transcript.message(index));
     let messages = messages
-        .map(|message| RawValue::from_string(message.to_owned()))
+        // A line break in JSON stands between values only, and would end the line that the example is.
+        .map(|message| RawValue::from_string(message.replace(['\n', '\r'], " ")))
         .collect::<std::result::Result<Vec<_>, _>>()
         .map_err(|error| StoreError::Damaged(format!("a message is no JSON: {error}")))?;
     Ok(Example { session: session.name.clone(), epoch, dialect: session.dialect, messages, ours })

@@ -142,8 +142,10 @@ pub struct Session {
     pub model: Option<String>,
     /// The beginning of what was said first.
     pub title: Option<String>,
-    /// How many messages its path has.
+    /// How many messages its path has, without those of the system prompt,
     pub length: usize,
+    /// and how many those are in its newest request: so much later a message stands in a body than on the path.
+    pub lead: usize,
     /// The view in force.
     pub head: Option<EpochId>,
     /// Whether somebody moved the head by hand: then nothing is compacted that need not be.
@@ -154,7 +156,7 @@ pub struct Session {
     pub updated: Moment,
 }
 
-const SESSION: &str = "SELECT id, name, family, key, parent, begins, reason, state, dialect, model, title, length, head, held, created, updated \
+const SESSION: &str = "SELECT id, name, family, key, parent, begins, reason, state, dialect, model, title, length, head, held, created, updated, lead \
                        FROM sessions";
 
 impl Session {
@@ -185,6 +187,7 @@ impl Session {
             held: row.int(13)? != 0,
             created: Moment(row.int(14)?),
             updated: Moment(row.int(15)?),
+            lead: row.count(16)?,
         })
     }
 }
@@ -241,8 +244,10 @@ impl BlockRow {
 /// A request on its way into the log: all its identities, and the messages that were not known.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// One for each message of the body.
+    /// One for each message of the body behind the system prompt,
     pub chain: Vec<Identity>,
+    /// of which so many messages stand before them.
+    pub lead: usize,
     /// The messages from `known` on.
     pub entries: Vec<Entry>,
     /// How many were known when they were made ready.
@@ -307,17 +312,6 @@ pub struct Lineage {
     pub ancestors: Vec<Session>,
     /// Those that begin with it, one generation down.
     pub children: Vec<Session>,
-}
-
-/// A session near another one, for those who only name it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Relative {
-    /// What it is called.
-    pub name: String,
-    /// Where it parts from it.
-    pub begins: usize,
-    /// Why.
-    pub reason: Reason,
 }
 
 /// A part of a path that is one session's own.
@@ -561,11 +555,13 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
     ];
     sql.run(made, &values).await?;
     let model = batch.model.as_ref().map(Redacted::as_str);
-    let update = "UPDATE sessions SET length = $1, model = $2, updated = $3 WHERE id = $4 AND tenant = $5";
-    let values = [length.into(), model.into(), batch.at.0.into(), session.id.0.into(), tenant.id.into()];
+    let update = "UPDATE sessions SET length = $1, model = $2, updated = $3, lead = $4 WHERE id = $5 AND tenant = $6";
+    let lead = batch.lead;
+    let values =
+        [length.into(), model.into(), batch.at.0.into(), lead.into(), session.id.0.into(), tenant.id.into()];
     sql.run(update, &values).await?;
     let (model, updated) = (model.map(str::to_owned), batch.at);
-    Ok(Appended::Done { session: Session { length, model, updated, ..session }, new: length - known })
+    Ok(Appended::Done { session: Session { length, lead, model, updated, ..session }, new: length - known })
 }
 
 /// A session of its own.
@@ -588,7 +584,7 @@ async fn fork(
 ) -> Result<Session> {
     let mut head = parent.head;
     while let Some(EpochId(epoch)) = head {
-        let find = "SELECT parent, length FROM epochs WHERE id = $1 AND tenant = $2";
+        let find = "SELECT parent, reach FROM epochs WHERE id = $1 AND tenant = $2";
         let Some(row) = sql.row(find, &[epoch.into(), tenant.id.into()]).await? else { break };
         if row.count(1)? <= begins {
             break;
@@ -636,8 +632,8 @@ pub(super) async fn born(
     birth: &Birth<'_>,
     newborn: &Newborn<'_>,
 ) -> Result<Session> {
-    let make = "INSERT INTO sessions (tenant, name, family, key, parent, begins, reason, state, dialect, model, title, length, head, held, \
-                fence, beat, created, updated) VALUES ($1, $2, $3, $4, $5, $6, $7, 'live', $8, $9, $10, $11, $12, 0, 0, 0, $13, $13) RETURNING id";
+    let make = "INSERT INTO sessions (tenant, name, family, key, parent, begins, reason, state, dialect, model, title, lead, length, head, held, \
+                fence, beat, created, updated) VALUES ($1, $2, $3, $4, $5, $6, $7, 'live', $8, $9, $10, $14, $11, $12, 0, 0, 0, $13, $13) RETURNING id";
     let values = [
         tenant.id.into(),
         newborn.name.into(),
@@ -652,6 +648,7 @@ pub(super) async fn born(
         birth.begins.into(),
         birth.head.map(|EpochId(head)| head).into(),
         newborn.at.0.into(),
+        birth.parent.map_or(0, |parent| parent.lead).into(),
     ];
     let row = sql.row(make, &values).await?;
     let id =

@@ -42,7 +42,7 @@ pub use epochs::{Commit, Committed, Epoch, EpochId, Lease, Leased, Moved, Seen};
 pub use error::{Result, StoreError};
 pub use export::{Example, Moment as At, Trace, Words};
 pub use log::{
-    Appended, Batch, BlockRow, Entry, Lineage, Reason, Relative, Request, Session, SessionId, State, Tenant,
+    Appended, Batch, BlockRow, Entry, Lineage, Reason, Request, Session, SessionId, State, Tenant,
 };
 pub use recall::{Neighbour, Recalled};
 pub use record::{Recorded, View};

@@ -134,7 +134,7 @@ fn in_message(session: &Session, around: &[Stored], at: usize, place: usize) -> 
     Some(Recalled {
         handle: row.handle.clone(),
         session: session.name.clone(),
-        at: Some(at),
+        at: Some(at + session.lead),
         what: row.what.clone(),
         tool: row.tool.clone(),
         text: Redacted::from_store(text.clone()),

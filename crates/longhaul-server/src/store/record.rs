@@ -109,7 +109,7 @@ impl Store {
         let title = title(transcript, &mut redactor);
         let entries = entries(transcript, known, &Handles::new(key.clone()), &mut redactor);
         let (chain, dialect, name) = (chain.to_owned(), transcript.dialect, log::random_name()?);
-        Ok(Batch { chain, entries, known, envelope, key, dialect, model, title, name, continues, at })
+        Ok(Batch { chain, lead: transcript.lead(), entries, known, envelope, key, dialect, model, title, name, continues, at })
     }
 
     /// The session whose compaction wrote a checkpoint that stands in this body.
@@ -166,6 +166,10 @@ impl Store {
         lease: Option<Lease>,
         at: Moment,
     ) -> Result<Committed> {
+        let length = transcript.message_count() - transcript.lead();
+        if length < recorded.session.length {
+            return Ok(Committed::Behind);
+        }
         let key = recorded.session.key.clone();
         let mut redactor = Redactor::keyed(rules.clone(), key.clone());
         let handles = Handles::new(key);
@@ -181,10 +185,11 @@ impl Store {
         let commit = Commit {
             base: recorded.view.base,
             lease,
-            length: transcript.message_count(),
+            length,
             ledger: kept(&outcome.ledger, &mut redactor)?,
             report: kept(&outcome.report, &mut redactor)?,
-            kept: outcome.ledger.untouched(transcript),
+            reach: reach(transcript, &outcome.ledger),
+            kept: outcome.ledger.untouched(transcript).split_off(transcript.lead()),
             mark: outcome.ledger.checkpoint().map(|text| mark(tenant, text)),
             remains,
             restart,
@@ -192,6 +197,13 @@ impl Store {
         };
         self.commit(tenant, recorded.session.id, commit).await
     }
+}
+
+/// How many messages the decisions are about: what comes behind them may be another one, and they still hold.
+fn reach(transcript: &Transcript<'_>, ledger: &Ledger) -> usize {
+    let owned = transcript.units.iter().take(ledger.covers()).flat_map(|unit| &unit.owns);
+    let last = owned.filter_map(|id| transcript.message_of(*id)).max();
+    last.map_or(0, |last| (last + 1).saturating_sub(transcript.lead()))
 }
 
 /// What a checkpoint is known by.
@@ -214,9 +226,9 @@ fn entries(
     handles: &Handles,
     redactor: &mut Redactor,
 ) -> Vec<Entry> {
-    let count = transcript.message_count();
-    let parts = transcript.parts_by_message(known..count);
-    let messages = (known..count).filter_map(|index| transcript.message(index)).zip(parts);
+    let (first, count) = (transcript.lead() + known, transcript.message_count());
+    let parts = transcript.parts_by_message(first..count);
+    let messages = (first..count).filter_map(|index| transcript.message(index)).zip(parts);
     messages
         .enumerate()
         .map(|(at, (message, parts))| {
@@ -230,13 +242,14 @@ fn entries(
             };
             let blocks = parts.into_iter().map(|part| block(transcript, part, handles, redactor)).collect();
             let terms = terms::of_message(text.as_str());
-            Entry { text, redacted: found > 0, step: step_of(transcript, known + at), blocks, terms }
+            Entry { text, redacted: found > 0, step: step_of(transcript, first + at), blocks, terms }
         })
         .collect()
 }
 
 /// The first message of the step that a message belongs to: results go with the reply before them, and so do replies in a row.
 fn step_of(transcript: &Transcript<'_>, message: usize) -> usize {
+    let lead = transcript.lead();
     let goes_on = |message: &usize| match transcript.role(*message) {
         Some(Role::Assistant) => {
             message.checked_sub(1).is_some_and(|before| transcript.role(before) == Some(Role::Assistant))
@@ -246,10 +259,10 @@ fn step_of(transcript: &Transcript<'_>, message: usize) -> usize {
         Some(Role::System) | None => false,
     };
     let mut first = message;
-    while first > 0 && goes_on(&first) {
+    while first > lead && goes_on(&first) {
         first -= 1;
     }
-    first
+    first - lead
 }
 
 fn block(

@@ -91,7 +91,7 @@ async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<(
     }
     let longer = [session.id.0.into(), tenant.id.into(), keep.into()];
     sql.run("DELETE FROM requests WHERE session = $1 AND tenant = $2 AND length > $3", &longer).await?;
-    sql.run("DELETE FROM epochs WHERE session = $1 AND tenant = $2 AND length > $3", &longer).await?;
+    sql.run("DELETE FROM epochs WHERE session = $1 AND tenant = $2 AND reach > $3", &longer).await?;
     let hide = "UPDATE sessions SET state = 'deleted', title = NULL, head = NULL, length = $1 WHERE id = $2 AND tenant = $3";
     sql.run(hide, &[keep.max(session.begins).into(), id.into(), tenant.id.into()]).await?;
     Ok(())

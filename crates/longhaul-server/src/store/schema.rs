@@ -44,7 +44,8 @@ CREATE TABLE tenants (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key BLO
 CREATE TABLE sessions (
   id INTEGER PRIMARY KEY AUTOINCREMENT, tenant INTEGER NOT NULL REFERENCES tenants, name TEXT NOT NULL,
   family INTEGER NOT NULL, key BLOB NOT NULL, parent INTEGER REFERENCES sessions, begins INTEGER NOT NULL,
-  reason TEXT NOT NULL, state TEXT NOT NULL, dialect TEXT NOT NULL, model TEXT, title TEXT, length INTEGER NOT NULL,
+  reason TEXT NOT NULL, state TEXT NOT NULL, dialect TEXT NOT NULL, model TEXT, title TEXT, lead INTEGER NOT NULL,
+  length INTEGER NOT NULL,
   head INTEGER, held INTEGER NOT NULL, fence INTEGER NOT NULL, holder TEXT, beat INTEGER NOT NULL,
   created INTEGER NOT NULL, updated INTEGER NOT NULL, UNIQUE (tenant, name));
 CREATE INDEX sessions_by_time ON sessions (tenant, updated);
@@ -62,7 +63,7 @@ CREATE TABLE requests (
   envelope INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (session, number)) WITHOUT ROWID;
 CREATE TABLE epochs (
   id INTEGER PRIMARY KEY AUTOINCREMENT, tenant INTEGER NOT NULL, session INTEGER NOT NULL, parent INTEGER, number INTEGER NOT NULL,
-  length INTEGER NOT NULL, mark BLOB, kept TEXT NOT NULL, ledger TEXT NOT NULL, report TEXT NOT NULL, at INTEGER NOT NULL);
+  length INTEGER NOT NULL, reach INTEGER NOT NULL, mark BLOB, kept TEXT NOT NULL, ledger TEXT NOT NULL, report TEXT NOT NULL, at INTEGER NOT NULL);
 CREATE INDEX epochs_by_session ON epochs (session, number);
 CREATE INDEX epochs_by_mark ON epochs (mark) WHERE mark IS NOT NULL;
 CREATE TABLE blocks (
@@ -80,7 +81,8 @@ CREATE TABLE tenants (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name T
 CREATE TABLE sessions (
   id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant BIGINT NOT NULL REFERENCES tenants, name TEXT NOT NULL,
   family BIGINT NOT NULL, key BYTEA NOT NULL, parent BIGINT REFERENCES sessions, begins BIGINT NOT NULL,
-  reason TEXT NOT NULL, state TEXT NOT NULL, dialect TEXT NOT NULL, model TEXT, title TEXT, length BIGINT NOT NULL,
+  reason TEXT NOT NULL, state TEXT NOT NULL, dialect TEXT NOT NULL, model TEXT, title TEXT, lead BIGINT NOT NULL,
+  length BIGINT NOT NULL,
   head BIGINT, held BIGINT NOT NULL, fence BIGINT NOT NULL, holder TEXT, beat BIGINT NOT NULL,
   created BIGINT NOT NULL, updated BIGINT NOT NULL, UNIQUE (tenant, name));
 CREATE INDEX sessions_by_time ON sessions (tenant, updated);
@@ -100,7 +102,7 @@ CREATE TABLE requests (
   envelope BIGINT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (session, number));
 CREATE TABLE epochs (
   id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant BIGINT NOT NULL, session BIGINT NOT NULL, parent BIGINT,
-  number BIGINT NOT NULL, length BIGINT NOT NULL, mark BYTEA, kept TEXT NOT NULL, ledger TEXT NOT NULL, report TEXT NOT NULL, at BIGINT NOT NULL);
+  number BIGINT NOT NULL, length BIGINT NOT NULL, reach BIGINT NOT NULL, mark BYTEA, kept TEXT NOT NULL, ledger TEXT NOT NULL, report TEXT NOT NULL, at BIGINT NOT NULL);
 CREATE INDEX epochs_by_session ON epochs (session, number);
 CREATE INDEX epochs_by_mark ON epochs (mark) WHERE mark IS NOT NULL;
 CREATE TABLE blocks (

@@ -428,14 +428,14 @@ async fn hits(
         let Some((at, row, text)) = best.and_then(|(place, _)| blocks.get(place)) else { continue };
         let part = |(at, row, _): &(usize, &BlockRow, String)| StepBlock {
             handle: row.handle.clone(),
-            at: *at,
+            at: *at + session.lead,
             what: row.what.clone(),
             tool: row.tool.clone(),
         };
         hits.push(Hit {
             handle: row.handle.clone(),
             session: session.name.clone(),
-            at: *at,
+            at: *at + session.lead,
             what: row.what.clone(),
             tool: row.tool.clone(),
             excerpt: excerpt(text, phrase, &weights),

@@ -25,9 +25,6 @@ tests! {
         examples_say_what_is_ours,
         sessions_are_found_by_name_and_by_the_beginning_of_it,
         strange_bodies_are_recorded_or_refused_in_one_line,
-    ],
-    // Where the system prompt is the first message, all sessions of one agent share it, and so are forks of one another.
-    Later: [
         sessions_that_share_only_a_system_prompt_are_strangers,
     ],
 }

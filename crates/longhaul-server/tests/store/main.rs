@@ -75,8 +75,6 @@ pub(crate) enum On {
     Postgres,
     /// Either database, and real bodies.
     Real,
-    /// Either database, once what it says is made true: it is listed, and ignored.
-    Later,
 }
 
 fn trial(test: Test, database: Database) -> Trial {
@@ -88,7 +86,6 @@ fn trial(test: Test, database: Database) -> Trial {
         () if test.on == On::Real && std::env::var_os("LONGHAUL_SHARED").is_none() => {
             Some("LONGHAUL_SHARED is not set")
         }
-        () if test.on == On::Later => Some("does not hold yet"),
         () => None,
     };
     let run = move || {
@@ -124,7 +121,7 @@ fn main() {
     let on = |database: Database| {
         let tests = tests.clone();
         let runs = move |test: &Test| match test.on {
-            On::Both | On::Real | On::Later => true,
+            On::Both | On::Real => true,
             On::Sqlite => database == Database::Sqlite,
             On::Postgres => database == Database::Postgres,
         };

@@ -215,6 +215,7 @@ async fn no_outcome_depends_on_a_clock(ground: Ground) {
                     Committed::Done { number, .. } => format!("done {number}"),
                     Committed::Overtaken => "overtaken".to_owned(),
                     Committed::Fenced => "fenced".to_owned(),
+                    Committed::Behind => "behind".to_owned(),
                 });
             }
             assert!(store.release(&tenant, &theirs).await.unwrap());
