@@ -41,7 +41,8 @@ impl Identities {
     #[must_use]
     pub fn chain(&self, transcript: &Transcript<'_>) -> Vec<Identity> {
         let start = self.of(&[b"messages in ", transcript.dialect.name().as_bytes()]);
-        let messages = (transcript.lead()..transcript.message_count()).filter_map(|index| transcript.message(index));
+        let messages =
+            (transcript.lead()..transcript.message_count()).filter_map(|index| transcript.message(index));
         let mut says = Vec::new();
         let chain = messages.scan(start, |before, message| {
             says.clear();

@@ -159,7 +159,9 @@ fn own_lines(text: &str) -> Vec<Option<Line<'_>>> {
 fn end_of_key(text: &str, line: Line<'_>) -> Option<usize> {
     const OPEN: &str = "-----BEGIN ";
     const CLOSE: &str = "-----END ";
-    line.text.contains(OPEN).then(|| text[line.at..].find(CLOSE).map_or(text.len(), |end| line.at + end + CLOSE.len()))
+    line.text
+        .contains(OPEN)
+        .then(|| text[line.at..].find(CLOSE).map_or(text.len(), |end| line.at + end + CLOSE.len()))
 }
 
 /// Where tags close: a section in tags is material that was put before the model, unless the tag is one that wraps a

@@ -118,7 +118,10 @@ pub(super) async fn keep(sql: &mut dyn Sql, tenant: &Tenant, envelope: &Envelope
         match part {
             Part::Literal(text) => template.push_str(text),
             Part::Hole([first, between]) => {
-                template.extend([&HOLE.to_string(), first, &HOLE.to_string(), between, &HOLE.to_string()].map(String::as_str));
+                template.extend(
+                    [&HOLE.to_string(), first, &HOLE.to_string(), between, &HOLE.to_string()]
+                        .map(String::as_str),
+                );
             }
             Part::Piece(identity, text) => {
                 let number = piece(sql, tenant, identity, text).await?;

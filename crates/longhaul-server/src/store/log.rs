@@ -555,7 +555,8 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
     ];
     sql.run(made, &values).await?;
     let model = batch.model.as_ref().map(Redacted::as_str);
-    let update = "UPDATE sessions SET length = $1, model = $2, updated = $3, lead = $4 WHERE id = $5 AND tenant = $6";
+    let update =
+        "UPDATE sessions SET length = $1, model = $2, updated = $3, lead = $4 WHERE id = $5 AND tenant = $6";
     let lead = batch.lead;
     let values =
         [length.into(), model.into(), batch.at.0.into(), lead.into(), session.id.0.into(), tenant.id.into()];

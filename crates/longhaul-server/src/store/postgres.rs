@@ -211,6 +211,9 @@ impl Postgres {
             {
                 StoreError::Forbidden(format!("{shown} refuses: {message}"))
             }
+            Some("53") if *state == SqlState::TOO_MANY_CONNECTIONS => {
+                StoreError::Busy(format!("{shown} has no connection free: {message}; try again"))
+            }
             Some("53") => StoreError::Full(format!("{shown} has no room: {message}")),
             Some("25") => StoreError::Forbidden(format!("{shown} cannot be written: {message}")),
             Some("08" | "57" | "3D") => StoreError::Unreachable(format!("{shown}: {message}")),

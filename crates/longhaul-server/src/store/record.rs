@@ -109,7 +109,20 @@ impl Store {
         let title = title(transcript, &mut redactor);
         let entries = entries(transcript, known, &Handles::new(key.clone()), &mut redactor);
         let (chain, dialect, name) = (chain.to_owned(), transcript.dialect, log::random_name()?);
-        Ok(Batch { chain, lead: transcript.lead(), entries, known, envelope, key, dialect, model, title, name, continues, at })
+        Ok(Batch {
+            chain,
+            lead: transcript.lead(),
+            entries,
+            known,
+            envelope,
+            key,
+            dialect,
+            model,
+            title,
+            name,
+            continues,
+            at,
+        })
     }
 
     /// The session whose compaction wrote a checkpoint that stands in this body.

@@ -132,7 +132,7 @@ async fn what_two_sessions_say_alike_is_recalled_when_one_is_gone(ground: Ground
 
 async fn what_a_compaction_wrote_itself_is_recalled_when_it_is_gone_in_turn(ground: Ground) {
     let (store, tenant) = ground.opened().await;
-    // A client that goes on from a compacted body sends our checkpoint as its own message; the next compaction removes that.
+    // What stands for a session that began anew is our own text, of which the log has nothing; the next compaction removes that.
     let sent = body(Dialect::Chat, &too_much(&[]));
     let first = record(&store, &tenant, &sent).await;
     let begun = restarting(&first, &sent);
@@ -147,6 +147,7 @@ async fn what_a_compaction_wrote_itself_is_recalled_when_it_is_gone_in_turn(grou
     let next = outcome(&recorded, &longer, 2_500);
     let committed = keep(&store, &tenant, &recorded, &longer, &next).await.unwrap();
     let Committed::Done { session, .. } = committed else { panic!("{committed:?}") };
+    assert!(ground.number("SELECT count(*) FROM remains").await > 0, "nothing of ours was removed");
     for original in begun.originals.iter().chain(&next.originals) {
         let found = store.recall(&tenant, Some(&session), &original.handle).await.unwrap();
         assert_eq!(found.text.as_str(), original.text, "{:?}", original.what);

@@ -11,7 +11,7 @@ use longhaul_engine::Dialect;
 use longhaul_server::store::{At, Place, Store, StoreError, Sync};
 
 use super::ground::{Ground, ask};
-use super::speech::{NOON, body, parsed, record, recorded, user};
+use super::speech::{NOON, body, record, recorded, user};
 use super::worker::{attempted, command};
 
 tests! {
@@ -280,9 +280,12 @@ async fn a_server_that_refuses_is_told_as_forbidden(ground: Ground) {
     ask(url, "DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$").await;
     ask(url, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader").await;
     let reader = url.replace("tests@", "reader@");
-    if let Ok(store) = Store::open(&reader.parse().unwrap(), Sync::Normal).await {
-        let error = store.tenant("new").await.unwrap_err();
-        assert!(matches!(error, StoreError::Forbidden(_)), "{error:?}");
+    match Store::open(&reader.parse().unwrap(), Sync::Normal).await {
+        Ok(store) => {
+            let error = store.tenant("new").await.unwrap_err();
+            assert!(matches!(error, StoreError::Forbidden(_)), "{error:?}");
+        }
+        Err(error) => assert!(matches!(error, StoreError::Forbidden(_)), "{error:?}"),
     }
     let read_only = format!("{url}?options=-c%20default_transaction_read_only%3Don");
     match Store::open(&read_only.parse().unwrap(), Sync::Normal).await {
@@ -293,7 +296,6 @@ async fn a_server_that_refuses_is_told_as_forbidden(ground: Ground) {
         Err(error) => assert!(matches!(error, StoreError::Forbidden(_)), "{error:?}"),
     }
     assert_eq!(store.sessions(&tenant, 9).await.unwrap().len(), 1);
-    assert_eq!(parsed(&body(Dialect::Chat, &[user("Hello.")])).message_count(), 2);
 }
 
 async fn a_server_with_no_connection_left_is_told(ground: Ground) {
@@ -303,8 +305,5 @@ async fn a_server_with_no_connection_left_is_told(ground: Ground) {
     ask(url, "DO $$ BEGIN CREATE ROLE limited LOGIN CONNECTION LIMIT 0; EXCEPTION WHEN duplicate_object THEN NULL; END $$").await;
     ask(url, &format!("GRANT ALL ON DATABASE {name} TO limited")).await;
     let error = refused(&url.replace("tests@", "limited:hunter2@")).await;
-    assert!(
-        matches!(error, StoreError::Busy(_) | StoreError::Full(_) | StoreError::Unreachable(_)),
-        "{error:?}"
-    );
+    assert!(matches!(error, StoreError::Busy(_)), "{error:?}");
 }

@@ -112,11 +112,18 @@ pub(super) fn settle(
             Plan::Ready(outcome) => outcome,
         };
         let keep = kept.store.keep(&kept.tenant, &recorded, transcript, &outcome, rules, None, now());
-        if let Committed::Done { session, number } = kept.run(keep)? {
-            let whose = Whose { session: Some(session.name), epoch: Some(number) };
-            let Outcome { report, body, .. } = outcome;
-            return Ok(Settled { report, text: Some(body), whose, is_replay: false });
+        let whose = match kept.run(keep)? {
+            Committed::Done { session, number } => Whose { session: Some(session.name), epoch: Some(number) },
+            Committed::Behind => whose,
+            Committed::Overtaken | Committed::Fenced => continue,
+        };
+        let Outcome { mut report, body, .. } = outcome;
+        if transcript.message_count() - transcript.lead() < recorded.session.length {
+            let note =
+                format!("session {session} has gone on from here, so this compaction is no epoch of it");
+            report.notes.push(note);
         }
+        return Ok(Settled { report, text: Some(body), whose, is_replay: false });
     }
     Err(Failure::World(format!("others keep compacting session {session}; try again")))
 }
@@ -129,8 +136,10 @@ fn preview(
 ) -> Result<Settled, Failure> {
     let history = found.map_or_else(|| History::none(transcript), History::of);
     // What does not go on from the session's end would become one of its own.
-    let goes_on =
-        |found: &&Recorded| found.new == 0 || transcript.message_count() - found.new == found.session.length;
+    let goes_on = |found: &&Recorded| {
+        let said = transcript.message_count() - transcript.lead();
+        found.new == 0 || said - found.new == found.session.length
+    };
     let session = found.filter(goes_on).map(|found| found.session.name.clone());
     let epoch = found.and_then(|found| found.view.number);
     Ok(match plan(&history)? {
