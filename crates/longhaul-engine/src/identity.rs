@@ -192,8 +192,8 @@ mod tests {
     fn what_it_says_what_stands_before_it_and_who_keeps_it_does() {
         let ours = chain(1, BODY);
         let changes = [("go / on", "go on"), (r#""a":1"#, r#""a":2"#), ("a.txt", "b.txt")];
-        for (at, (from, to)) in changes.into_iter().enumerate() {
-            let changed = chain(1, &BODY.replace(from, to));
+        for (at, (from, into)) in changes.into_iter().enumerate() {
+            let changed = chain(1, &BODY.replace(from, into));
             assert_eq!(changed[..at], ours[..at]);
             assert!((at..3).all(|place| changed[place] != ours[place]), "{from}");
         }

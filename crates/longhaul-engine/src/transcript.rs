@@ -543,14 +543,14 @@ impl<'b> Transcript<'b> {
         let (lead, said) = self.arrays.elements(self.messages?).split_at(self.lead());
         let open = list.start as usize + 1;
         let begin = said.first().map(|first| first.start as usize);
-        let before = lead.last().map(|last| last.end as usize).or(begin).unwrap_or(open);
-        let first = &self.body[before..begin.unwrap_or(before)];
+        let start = lead.last().map(|last| last.end as usize).or(begin).unwrap_or(open);
+        let first = &self.body[start..begin.unwrap_or(start)];
         let between = match said {
             [one, two, ..] => &self.body[one.end as usize..two.start as usize],
             _ => ",",
         };
-        let last = said.last().map_or(before, |last| last.end as usize);
-        Some(Envelope { before: &self.body[..before], first, between, behind: &self.body[last..] })
+        let end = said.last().map_or(start, |last| last.end as usize);
+        Some(Envelope { before: &self.body[..start], first, between, behind: &self.body[end..] })
     }
 
     /// One message as it stands in the body.
@@ -599,7 +599,9 @@ impl<'b> Transcript<'b> {
                 parts[at].push(part);
             }
         }
-        parts.iter_mut().for_each(|parts| parts.sort_by_key(|part| part.block.at.start));
+        for parts in &mut parts {
+            parts.sort_by_key(|part| part.block.at.start);
+        }
         parts
     }
 

@@ -18,7 +18,7 @@ use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::Rules;
 use longhaul_engine::{Tokens, Transcript, models, wire};
 use longhaul_server::agents::Moment;
-use longhaul_server::store::{Hit, Place, Scope, Session, Store, Sync, Tenant};
+use longhaul_server::store::{Hit, Keeping, Place, Scope, Session, Store, Sync, Tenant};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -108,7 +108,8 @@ async fn ask(body: &str, share: f64, queries: &[Query]) -> Tally {
     let tenant = store.tenant("bench").await.unwrap();
     let recorded = store.record(&tenant, &transcript, &Rules::default(), Moment(0)).await.unwrap();
     let Some(outcome) = compact(&transcript, &recorded.session, share) else { return Tally::default() };
-    store.keep(&tenant, &recorded, &transcript, &outcome, &Rules::default(), None, Moment(1)).await.unwrap();
+    let how = Keeping { rules: &Rules::default(), lease: None, at: Moment(1) };
+    store.keep(&tenant, &recorded, &transcript, &outcome, how).await.unwrap();
     let session = store.session(&tenant, &recorded.session.name).await.unwrap();
     let (after, _) = wire::parse(transcript.dialect, &outcome.body).unwrap();
     let seen: String = after.blocks().map(|block| block.text().into_owned() + "\n").collect();

@@ -65,7 +65,7 @@ pub trait Engine: Sync {
             Keep::Originals(handles) => Keep::Originals(handles.after(ledger, transcript)),
             Keep::Nothing => Keep::Nothing,
         };
-        let settled = match self.compact(policy, &Wish { checkpoints, keep, ..wish.clone() }, known, &view)? {
+        let settled = match self.compact(policy, &Wish { keep, checkpoints, ..wish.clone() }, known, &view)? {
             Plan::Leave(report) => {
                 let ledger = ledger.clone();
                 Outcome { rewrite: replay, body: body.clone(), ledger, report, originals: Vec::new() }

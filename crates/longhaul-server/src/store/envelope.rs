@@ -17,8 +17,8 @@ use longhaul_engine::transcript::Envelope as Around;
 use longhaul_engine::{Dialect, Transcript, wire};
 
 use super::error::{Result, StoreError};
-use super::log::Tenant;
 use super::sql::Sql;
+use super::tenant::Tenant;
 
 /// Around the number of a piece.
 const PIECE: char = '\u{1}';

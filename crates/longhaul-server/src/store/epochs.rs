@@ -13,17 +13,17 @@
 //! A commit under a fence that was passed is refused, however long the holder had slept and whatever the time of day is.
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::redact::Redacted;
 use serde_json::Value as Json;
 
-use super::Store;
 use super::error::{Result, StoreError};
-use super::log::{self, Birth, Newborn, Reason, Session, SessionId, Tenant};
+use super::session::{self, Birth, Newborn, Reason, Session, SessionId};
 use super::sql::{Row, Sql};
+use super::tenant::Tenant;
+use super::{Store, work};
 use crate::agents::Moment;
 
 /// The number of an epoch in its store.
@@ -201,8 +201,8 @@ pub(super) async fn epochs(sql: &mut dyn Sql, tenant: &Tenant, session: &Session
 }
 
 async fn commit(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, commit: &Commit) -> Result<Committed> {
-    let session = log::held_session(sql, tenant, id).await?;
-    if session.head != commit.base || session.state != log::State::Live {
+    let session = session::held_session(sql, tenant, id).await?;
+    if session.head != commit.base || session.state != session::State::Live {
         return Ok(Committed::Overtaken);
     }
     if let Some(lease) = &commit.lease
@@ -226,7 +226,7 @@ async fn commit(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, commit: &Comm
             };
             let (dialect, title, model) = (session.dialect, session.title.clone(), session.model.clone());
             let newborn = Newborn { name, key: &session.key, dialect, title, model, at: commit.at };
-            log::born(sql, tenant, &birth, &newborn).await?
+            session::born(sql, tenant, &birth, &newborn).await?
         }
     };
     let last = match commit.base {
@@ -284,7 +284,7 @@ enum Way {
 }
 
 async fn shift(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, way: Way) -> Result<Moved> {
-    let session = log::held_session(sql, tenant, id).await?;
+    let session = session::held_session(sql, tenant, id).await?;
     let to = match (way, session.head) {
         (Way::Back, None) => return Ok(Moved::Nowhere),
         (Way::Back, Some(head)) => match epoch(sql, tenant, head).await?.and_then(|epoch| epoch.parent) {
@@ -323,7 +323,7 @@ async fn next(
         }
         length = length.min(session.begins);
         at = match session.parent.filter(|_| length > 0) {
-            Some(parent) => log::session(sql, tenant, parent).await?,
+            Some(parent) => session::session(sql, tenant, parent).await?,
             None => None,
         };
     }
@@ -366,32 +366,20 @@ async fn with_lease(sql: &mut dyn Sql, tenant: &Tenant, lease: &Lease, set: &str
 impl Store {
     /// Makes a view the one in force, if the head is where the compaction began and nobody took its lease over.
     pub async fn commit(&self, tenant: &Tenant, session: SessionId, new: Commit) -> Result<Committed> {
-        let shared = Arc::new((tenant.clone(), new));
-        self.write(Arc::new(move |sql| {
-            let shared = shared.clone();
-            Box::pin(async move { commit(sql, &shared.0, session, &shared.1).await })
-        }))
-        .await
+        let with = (tenant.clone(), new, session);
+        self.write(work(with, |sql, (tenant, new, session)| Box::pin(commit(sql, tenant, *session, new))))
+            .await
     }
 
     /// One view.
     pub async fn epoch(&self, tenant: &Tenant, id: EpochId) -> Result<Option<Epoch>> {
-        let tenant = tenant.clone();
-        self.read(Arc::new(move |sql| {
-            let tenant = tenant.clone();
-            Box::pin(async move { epoch(sql, &tenant, id).await })
-        }))
-        .await
+        self.read(work((tenant.clone(), id), |sql, (tenant, id)| Box::pin(epoch(sql, tenant, *id)))).await
     }
 
     /// The views of a session, oldest first.
     pub async fn epochs(&self, tenant: &Tenant, session: &Session) -> Result<Vec<Epoch>> {
-        let shared = Arc::new((tenant.clone(), session.clone()));
-        self.read(Arc::new(move |sql| {
-            let shared = shared.clone();
-            Box::pin(async move { epochs(sql, &shared.0, &shared.1).await })
-        }))
-        .await
+        let with = (tenant.clone(), session.clone());
+        self.read(work(with, |sql, (tenant, session)| Box::pin(epochs(sql, tenant, session)))).await
     }
 
     /// Goes back to the view before the one in force.
@@ -405,12 +393,9 @@ impl Store {
     }
 
     async fn shift(&self, tenant: &Tenant, session: SessionId, way: Way) -> Result<Moved> {
-        let tenant = tenant.clone();
-        self.write(Arc::new(move |sql| {
-            let tenant = tenant.clone();
-            Box::pin(async move { shift(sql, &tenant, session, way).await })
-        }))
-        .await
+        let with = (tenant.clone(), session, way);
+        self.write(work(with, |sql, (tenant, session, way)| Box::pin(shift(sql, tenant, *session, *way))))
+            .await
     }
 
     /// Asks for the right to work on the next view.
@@ -453,10 +438,9 @@ impl Store {
         holder: &str,
         dead: Option<Seen>,
     ) -> Result<Leased> {
-        let shared = Arc::new((tenant.clone(), holder.to_owned(), dead));
-        self.write(Arc::new(move |sql| {
-            let shared = shared.clone();
-            Box::pin(async move { lease(sql, &shared.0, session, &shared.1, shared.2.as_ref()).await })
+        let with = (tenant.clone(), holder.to_owned(), dead, session);
+        self.write(work(with, |sql, (tenant, holder, dead, session)| {
+            Box::pin(lease(sql, tenant, *session, holder, dead.as_ref()))
         }))
         .await
     }
@@ -472,11 +456,8 @@ impl Store {
     }
 
     async fn with_lease(&self, tenant: &Tenant, lease: &Lease, set: &'static str) -> Result<bool> {
-        let shared = Arc::new((tenant.clone(), lease.clone()));
-        self.write(Arc::new(move |sql| {
-            let shared = shared.clone();
-            Box::pin(async move { with_lease(sql, &shared.0, &shared.1, set).await })
-        }))
-        .await
+        let with = (tenant.clone(), lease.clone(), set);
+        self.write(work(with, |sql, (tenant, lease, set)| Box::pin(with_lease(sql, tenant, lease, *set))))
+            .await
     }
 }

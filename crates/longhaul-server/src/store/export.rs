@@ -1,19 +1,20 @@
 //! A session as a body again: as the client sent it, as a view shows it, or as examples to learn from.
 
-use std::sync::Arc;
-
 use longhaul_engine::ledger::{Ledger, Ours};
 use longhaul_engine::transcript::UnitKind;
 use longhaul_engine::{Dialect, Rewrite, Transcript, cache, wire};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::Store;
 use super::envelope;
 use super::epochs::{self, Epoch};
 use super::error::{Result, StoreError};
-use super::log::{self, Request, Session, Tenant};
+use super::log::{self, Request};
+use super::message;
+use super::session::{self, Session};
 use super::sql::Sql;
+use super::tenant::Tenant;
+use super::{Store, work};
 
 /// A moment of a session's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub struct Trace {
 
 /// The messages of a session in the envelope of its newest request that was no longer than that.
 async fn original(sql: &mut dyn Sql, tenant: &Tenant, session: &Session, length: usize) -> Result<String> {
-    let stored = log::messages(sql, tenant, session, 0..length).await?;
+    let stored = message::messages(sql, tenant, session, 0..length).await?;
     let texts: Vec<&str> = stored.iter().map(|message| message.text.as_str()).collect();
     let request = request_of(sql, tenant, session, length).await?;
     envelope::filled(sql, tenant, request.envelope, &texts).await
@@ -78,7 +79,7 @@ async fn request_of(sql: &mut dyn Sql, tenant: &Tenant, session: &Session, lengt
             }
         }
         at = match session.parent {
-            Some(parent) => log::session(sql, tenant, parent).await?,
+            Some(parent) => session::session(sql, tenant, parent).await?,
             None => None,
         };
     }
@@ -105,7 +106,7 @@ fn shown(dialect: Dialect, body: &str, ledger: Option<&Ledger>) -> Result<String
 /// Whether a session is the tenant's, and there.
 async fn must_be_there(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<()> {
     let unknown = || StoreError::Unknown(format!("the store has no session {}", session.name));
-    log::session(sql, tenant, session.id).await?.map(drop).ok_or_else(unknown)
+    session::session(sql, tenant, session.id).await?.map(drop).ok_or_else(unknown)
 }
 
 async fn body(sql: &mut dyn Sql, tenant: &Tenant, session: &Session, moment: Moment) -> Result<String> {
@@ -234,29 +235,32 @@ pub enum Words {
     Natural,
 }
 
+async fn examples(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &Session,
+    words: Words,
+) -> Result<Vec<Example>> {
+    must_be_there(sql, tenant, session).await?;
+    match words {
+        Words::AsShown => training(sql, tenant, session).await,
+        Words::Natural => natural(sql, tenant, session).await,
+    }
+}
+
 impl Store {
     /// The body of a session at a moment of its history.
     pub async fn body(&self, tenant: &Tenant, session: &Session, moment: Moment) -> Result<String> {
-        let shared = Arc::new((tenant.clone(), session.clone()));
-        self.read(Arc::new(move |sql| {
-            let shared = shared.clone();
-            Box::pin(async move { body(sql, &shared.0, &shared.1, moment).await })
-        }))
-        .await
+        let with = (tenant.clone(), session.clone(), moment);
+        self.read(work(with, |sql, (tenant, session, moment)| Box::pin(body(sql, tenant, session, *moment))))
+            .await
     }
 
     /// A session as examples to learn from.
     pub async fn examples(&self, tenant: &Tenant, session: &Session, words: Words) -> Result<Vec<Example>> {
-        let shared = Arc::new((tenant.clone(), session.clone()));
-        self.read(Arc::new(move |sql| {
-            let shared = shared.clone();
-            Box::pin(async move {
-                must_be_there(sql, &shared.0, &shared.1).await?;
-                match words {
-                    Words::AsShown => training(sql, &shared.0, &shared.1).await,
-                    Words::Natural => natural(sql, &shared.0, &shared.1).await,
-                }
-            })
+        let with = (tenant.clone(), session.clone(), words);
+        self.read(work(with, |sql, (tenant, session, words)| {
+            Box::pin(examples(sql, tenant, session, *words))
         }))
         .await
     }

@@ -23,14 +23,17 @@ mod epochs;
 mod error;
 mod export;
 mod log;
+mod message;
 mod postgres;
 mod recall;
 mod record;
 mod retention;
 mod schema;
 mod search;
+mod session;
 mod sql;
 mod sqlite;
+mod tenant;
 mod terms;
 
 use std::path::{Path, PathBuf};
@@ -41,14 +44,15 @@ use std::sync::Arc;
 pub use epochs::{Commit, Committed, Epoch, EpochId, Lease, Leased, Moved, Seen};
 pub use error::{Result, StoreError};
 pub use export::{Example, Moment as At, Trace, Words};
-pub use log::{
-    Appended, Batch, BlockRow, Entry, Lineage, Reason, Request, Session, SessionId, State, Tenant,
-};
+pub use log::{Appended, Batch, Request};
+pub use message::{BlockRow, Entry};
 pub use recall::{Neighbour, Recalled};
-pub use record::{Recorded, View};
+pub use record::{Keeping, Recorded, View};
 pub use retention::{Expiry, Swept};
 pub use search::{Hit, Scope, StepBlock};
+pub use session::{Lineage, Reason, Session, SessionId, State};
 pub use sqlite::Sync;
+pub use tenant::Tenant;
 pub use terms::of_message as terms_of;
 
 use postgres::Postgres;
@@ -100,12 +104,24 @@ impl std::fmt::Display for Place {
     }
 }
 
+/// Work under way.
+type Running<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
 /// Work on one transaction; it may be done again from the start where another was faster.
-type Work<T> = Arc<
-    dyn for<'a> Fn(&'a mut dyn Sql) -> Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>
-        + Send
-        + std::marker::Sync,
->;
+type Work<T> = Arc<dyn for<'a> Fn(&'a mut dyn Sql) -> Running<'a, T> + Send + std::marker::Sync>;
+
+/// Work with what it needs.
+fn work<A, T>(with: A, run: for<'a> fn(&'a mut dyn Sql, &'a A) -> Running<'a, T>) -> Work<T>
+where
+    A: Send + std::marker::Sync + 'static,
+    T: 'static,
+{
+    let with = Arc::new(with);
+    Arc::new(move |sql| {
+        let with = with.clone();
+        Box::pin(async move { run(sql, &with).await })
+    })
+}
 
 /// A store of sessions. Clones are of the same one.
 #[derive(Clone)]

@@ -1,15 +1,15 @@
 //! What a handle leads to: one block as it was before it was removed, with what stood around it.
 
-use std::sync::Arc;
-
 use longhaul_engine::redact::Redacted;
 use longhaul_engine::{Dialect, wire};
 
-use super::Store;
 use super::error::{Result, StoreError};
-use super::log::{self, BlockRow, Session, SessionId, Stored, Tenant};
+use super::message::{self, BlockRow, Stored};
 use super::schema::session_and_place;
+use super::session::{self, Session, SessionId};
 use super::sql::Sql;
+use super::tenant::Tenant;
+use super::{Store, work};
 
 /// How much of a neighbour is shown.
 const EXCERPT: usize = 160;
@@ -92,9 +92,9 @@ async fn recall(
     let values = [handle.into(), tenant.id.into(), family.into()];
     if let Some(row) = sql.row(&find, &values).await? {
         let (owner, at) = session_and_place(row.int(0)?);
-        let owner = log::session(sql, tenant, SessionId(owner)).await?.ok_or_else(unknown)?;
+        let owner = session::session(sql, tenant, SessionId(owner)).await?.ok_or_else(unknown)?;
         let place = row.count(1)?;
-        let around = log::messages(sql, tenant, &owner, at.saturating_sub(1)..at + 2).await?;
+        let around = message::messages(sql, tenant, &owner, at.saturating_sub(1)..at + 2).await?;
         return in_message(&owner, &around, at, place).ok_or_else(unknown);
     }
     let remains = format!(
@@ -102,7 +102,7 @@ async fn recall(
          WHERE b.handle = $1 AND s.tenant = $2{of_family} LIMIT 1"
     );
     let row = sql.row(&remains, &values).await?.ok_or_else(unknown)?;
-    let session = log::session(sql, tenant, SessionId(row.int(2)?)).await?.ok_or_else(unknown)?;
+    let session = session::session(sql, tenant, SessionId(row.int(2)?)).await?.ok_or_else(unknown)?;
     Ok(Recalled {
         handle: handle.to_owned(),
         session: session.name,
@@ -147,10 +147,9 @@ fn in_message(session: &Session, around: &[Stored], at: usize, place: usize) -> 
 impl Store {
     /// The block that a handle leads to, of one session's family or of all that the tenant has.
     pub async fn recall(&self, tenant: &Tenant, within: Option<&Session>, handle: &str) -> Result<Recalled> {
-        let shared = Arc::new((tenant.clone(), within.cloned(), handle.to_owned()));
-        self.read(Arc::new(move |sql| {
-            let shared = shared.clone();
-            Box::pin(async move { recall(sql, &shared.0, shared.1.as_ref(), &shared.2).await })
+        let with = (tenant.clone(), within.cloned(), handle.to_owned());
+        self.read(work(with, |sql, (tenant, within, handle)| {
+            Box::pin(recall(sql, tenant, within.as_ref(), handle))
         }))
         .await
     }

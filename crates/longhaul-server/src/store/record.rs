@@ -10,12 +10,16 @@ use longhaul_engine::redact::{Content, Redacted, Redactor, Rules, SessionKey};
 use longhaul_engine::transcript::{Part, Role, Speaker, UnitKind};
 use serde::Serialize;
 
-use super::Store;
 use super::envelope::Envelope;
 use super::epochs::{Commit, Committed, EpochId, Lease};
 use super::error::{Result, StoreError};
-use super::log::{self, Appended, Batch, BlockRow, Entry, Located, Session, SessionId, Tenant};
+use super::log::{Appended, Batch, Located};
+use super::message::{BlockRow, Entry};
+use super::session::{self, Session, SessionId};
+use super::sql::Sql;
+use super::tenant::{self, Tenant};
 use super::terms;
+use super::{Store, work};
 use crate::agents::Moment;
 
 /// How often a batch is made ready again because another was faster.
@@ -33,6 +37,17 @@ pub struct Recorded {
     pub new: usize,
     /// What was decided about it before.
     pub view: View,
+}
+
+/// How a compaction is kept.
+#[derive(Debug, Clone)]
+pub struct Keeping<'r> {
+    /// What counts as a secret.
+    pub rules: &'r Rules,
+    /// The lease under which it was made.
+    pub lease: Option<Lease>,
+    /// When.
+    pub at: Moment,
 }
 
 /// What was decided about a history so far.
@@ -101,14 +116,14 @@ impl Store {
         let key = match (&located, &continues) {
             (Some(located), _) => located.session.key.clone(),
             (None, Some(session)) => session.key.clone(),
-            (None, None) => SessionKey::new(log::random()?),
+            (None, None) => SessionKey::new(tenant::random()?),
         };
         let continues = continues.filter(|session| session.key == key).map(|session| session.id);
         let mut redactor = Redactor::keyed(rules.clone(), key.clone());
         let model = transcript.model.as_deref().map(|model| redactor.redact(model, Content::Text).text);
         let title = title(transcript, &mut redactor);
         let entries = entries(transcript, known, &Handles::new(key.clone()), &mut redactor);
-        let (chain, dialect, name) = (chain.to_owned(), transcript.dialect, log::random_name()?);
+        let (chain, dialect, name) = (chain.to_owned(), transcript.dialect, tenant::random_name()?);
         Ok(Batch {
             chain,
             lead: transcript.lead(),
@@ -139,19 +154,8 @@ impl Store {
     }
 
     async fn by_mark(&self, tenant: &Tenant, mark: [u8; 32]) -> Result<Option<Session>> {
-        let tenant = tenant.clone();
-        self.read(std::sync::Arc::new(move |sql| {
-            let tenant = tenant.clone();
-            Box::pin(async move {
-                let find =
-                    "SELECT session FROM epochs WHERE mark = $1 AND tenant = $2 ORDER BY id DESC LIMIT 1";
-                match sql.row(find, &[mark.as_slice().into(), tenant.id.into()]).await? {
-                    Some(row) => log::session(sql, &tenant, SessionId(row.int(0)?)).await,
-                    None => Ok(None),
-                }
-            })
-        }))
-        .await
+        self.read(work((tenant.clone(), mark), |sql, (tenant, mark)| Box::pin(marked(sql, tenant, *mark))))
+            .await
     }
 
     /// The newest view that is of this very history: a client that went back has less than the view in force is about.
@@ -175,10 +179,9 @@ impl Store {
         recorded: &Recorded,
         transcript: &Transcript<'_>,
         outcome: &Outcome,
-        rules: &Rules,
-        lease: Option<Lease>,
-        at: Moment,
+        how: Keeping<'_>,
     ) -> Result<Committed> {
+        let Keeping { rules, lease, at } = how;
         let length = transcript.message_count() - transcript.lead();
         if length < recorded.session.length {
             return Ok(Committed::Behind);
@@ -194,7 +197,7 @@ impl Store {
                 (original.handle.clone(), original.what.name(), text)
             })
             .collect();
-        let restart = outcome.report.restart.as_ref().map(|_| log::random_name()).transpose()?;
+        let restart = outcome.report.restart.as_ref().map(|_| tenant::random_name()).transpose()?;
         let commit = Commit {
             base: recorded.view.base,
             lease,
@@ -217,6 +220,15 @@ fn reach(transcript: &Transcript<'_>, ledger: &Ledger) -> usize {
     let owned = transcript.units.iter().take(ledger.covers()).flat_map(|unit| &unit.owns);
     let last = owned.filter_map(|id| transcript.message_of(*id)).max();
     last.map_or(0, |last| (last + 1).saturating_sub(transcript.lead()))
+}
+
+/// The session whose checkpoint is known by this mark.
+async fn marked(sql: &mut dyn Sql, tenant: &Tenant, mark: [u8; 32]) -> Result<Option<Session>> {
+    let find = "SELECT session FROM epochs WHERE mark = $1 AND tenant = $2 ORDER BY id DESC LIMIT 1";
+    match sql.row(find, &[mark.as_slice().into(), tenant.id.into()]).await? {
+        Some(row) => session::session(sql, tenant, SessionId(row.int(0)?)).await,
+        None => Ok(None),
+    }
 }
 
 /// What a checkpoint is known by.

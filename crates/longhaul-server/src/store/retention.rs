@@ -6,12 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Store;
 use super::envelope;
 use super::error::Result;
-use super::log::{self, BlockRow, Session, SessionId, State, Tenant};
+use super::message::{self, BlockRow};
 use super::schema::{MOST_MESSAGES, number};
+use super::session::{self, Session, SessionId, State};
 use super::sql::Sql;
+use super::tenant::Tenant;
+use super::{Store, work};
 use crate::agents::Moment;
 
 /// So many times is looked whether enough has gone.
@@ -41,13 +43,13 @@ async fn delete(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId) -> Result<()>
     if let Some(lock) = sql.flavour().lock {
         sql.run(lock, &[tenant.lock().into()]).await?;
     }
-    let mut at = Some(log::held_session(sql, tenant, id).await?);
+    let mut at = Some(session::held_session(sql, tenant, id).await?);
     while let Some(session) = at {
         trim(sql, tenant, &session).await?;
         // A deleted parent that was kept for this one may go now, or more of it.
         at = match session.parent {
             Some(parent) => {
-                log::session(sql, tenant, parent).await?.filter(|parent| parent.state == State::Deleted)
+                session::session(sql, tenant, parent).await?.filter(|parent| parent.state == State::Deleted)
             }
             None => None,
         };
@@ -116,7 +118,7 @@ async fn lead_elsewhere(
             for (place, block) in
                 blocks.iter().enumerate().filter(|(_, block)| handles.contains(&block.handle))
             {
-                log::lead(sql, family, &block.handle, message.int(0)?, place).await?;
+                message::lead(sql, family, &block.handle, message.int(0)?, place).await?;
             }
         }
     }
@@ -135,12 +137,8 @@ async fn weight(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result
 impl Store {
     /// Deletes a session. What only it had is gone; [`Store::vacuum`] gives back its room and leaves nothing of it in the file.
     pub async fn delete(&self, tenant: &Tenant, session: SessionId) -> Result<()> {
-        let tenant = tenant.clone();
-        self.write(Arc::new(move |sql| {
-            let tenant = tenant.clone();
-            Box::pin(async move { delete(sql, &tenant, session).await })
-        }))
-        .await
+        self.write(work((tenant.clone(), session), |sql, (tenant, id)| Box::pin(delete(sql, tenant, *id))))
+            .await
     }
 
     /// Deletes what is too old or too much, and gives back its room.
@@ -197,11 +195,7 @@ impl Store {
     }
 
     async fn weight(&self, tenant: &Tenant, session: &Session) -> Result<u64> {
-        let shared = Arc::new((tenant.clone(), session.clone()));
-        self.read(Arc::new(move |sql| {
-            let shared = shared.clone();
-            Box::pin(async move { weight(sql, &shared.0, &shared.1).await })
-        }))
-        .await
+        let with = (tenant.clone(), session.clone());
+        self.read(work(with, |sql, (tenant, session)| Box::pin(weight(sql, tenant, session)))).await
     }
 }

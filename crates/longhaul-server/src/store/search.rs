@@ -12,19 +12,20 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 
 use longhaul_engine::redact::Redacted;
 use serde::Serialize;
 
-use super::Store;
 use super::epochs::{self, Epoch};
 use super::error::Result;
-use super::log::{self, BlockRow, MESSAGE, Session, Stored, Tenant};
+use super::message::{self, BlockRow, MESSAGE, Stored};
 use super::recall;
 use super::schema::session_and_place;
+use super::session::{self, Session};
 use super::sql::{Row, Sql, Value};
+use super::tenant::Tenant;
 use super::terms::{self, Class};
+use super::{Store, work};
 
 /// So many terms of a query are asked for, identifiers and long words first,
 const ASKED: usize = 128;
@@ -159,14 +160,15 @@ async fn ranges(
     scope: Scope,
 ) -> Result<Vec<(i64, i64)>> {
     if scope == Scope::Session {
-        let path = log::path(sql, tenant, session, session.length).await?;
-        return Ok(path.iter().filter_map(log::Stretch::numbers).collect());
+        let path = message::path(sql, tenant, session, session.length).await?;
+        return Ok(path.iter().filter_map(message::Stretch::numbers).collect());
     }
     let family = "SELECT id, begins, length FROM sessions WHERE family = $1 AND tenant = $2 ORDER BY id";
     let rows = sql.rows(family, &[session.family.into(), tenant.id.into()]).await?;
-    let stretch = |row: &Row| Ok(log::Stretch { session: row.int(0)?, places: row.count(1)?..row.count(2)? });
+    let stretch =
+        |row: &Row| Ok(message::Stretch { session: row.int(0)?, places: row.count(1)?..row.count(2)? });
     let stretches = rows.iter().map(stretch).collect::<Result<Vec<_>>>()?;
-    Ok(stretches.iter().filter_map(log::Stretch::numbers).collect())
+    Ok(stretches.iter().filter_map(message::Stretch::numbers).collect())
 }
 
 /// The values that the model sees anyway: in what stands in the view as it was sent, and in what the compaction wrote.
@@ -180,7 +182,7 @@ async fn in_view(
     let later = view.length..session.length;
     let kept = view.kept.iter().map(|range| *range.start()..range.end() + 1).chain([later]);
     for places in kept {
-        for message in log::messages(sql, tenant, session, places).await? {
+        for message in message::messages(sql, tenant, session, places).await? {
             seen.extend(values(&terms::words_of(message.text.as_str())));
         }
     }
@@ -238,7 +240,7 @@ async fn likely(sql: &mut dyn Sql, tenant: &Tenant, asked: &[Asked]) -> Result<V
     let messages: Vec<i64> = best(messages, MESSAGES);
     let list = format!(
         "SELECT id, step FROM messages WHERE tenant = $1 AND id IN ({})",
-        log::placeholders(2, MESSAGES)
+        message::placeholders(2, MESSAGES)
     );
     let Some(values) = padded(tenant, &messages, MESSAGES) else { return Ok(Vec::new()) };
     let rows = sql.rows(&list, &values).await?;
@@ -275,10 +277,10 @@ async fn read(
     ranges: &[(i64, i64)],
 ) -> Result<Vec<Candidate>> {
     let Some(values) = padded(tenant, steps, CANDIDATES) else { return Ok(Vec::new()) };
-    let list = log::placeholders(2, CANDIDATES);
+    let list = message::placeholders(2, CANDIDATES);
     let find = format!("{MESSAGE} WHERE tenant = $1 AND step IN ({list}) ORDER BY step, id");
     let rows = sql.rows(&find, &values).await?;
-    let mut stored = rows.iter().map(log::stored_message).collect::<Result<Vec<Stored>>>()?;
+    let mut stored = rows.iter().map(message::stored_message).collect::<Result<Vec<Stored>>>()?;
     stored.retain(|message| ranges.iter().any(|(first, last)| (*first..=*last).contains(&message.number)));
     Ok(stored.chunk_by(|a, b| a.step == b.step).map(candidate).collect())
 }
@@ -406,7 +408,7 @@ async fn hits(
     for candidate in ranked {
         let (owner, _) = session_and_place(candidate.messages[0].number);
         if !sessions.contains_key(&owner)
-            && let Some(session) = log::session(sql, tenant, log::SessionId(owner)).await?
+            && let Some(session) = session::session(sql, tenant, session::SessionId(owner)).await?
         {
             sessions.insert(owner, session);
         }
@@ -476,10 +478,9 @@ impl Store {
         query: &str,
         most: usize,
     ) -> Result<Vec<Hit>> {
-        let shared = Arc::new((tenant.clone(), session.clone(), query.to_owned()));
-        self.read(Arc::new(move |sql| {
-            let shared = shared.clone();
-            Box::pin(async move { search(sql, &shared.0, &shared.1, scope, &shared.2, most).await })
+        let with = (tenant.clone(), session.clone(), query.to_owned(), scope, most);
+        self.read(work(with, |sql, (tenant, session, query, scope, most)| {
+            Box::pin(search(sql, tenant, session, *scope, query, *most))
         }))
         .await
     }

@@ -17,7 +17,7 @@ use longhaul_server::store::{At, Place, Store, StoreError, Sync, Tenant};
 
 use super::ground::{Dice, Ground, ask};
 use super::server::Server;
-use super::speech::{body, parsed, record, user};
+use super::speech::{body, record, said, user};
 use super::worker::{self, TURNS};
 
 tests! {
@@ -94,7 +94,7 @@ async fn judge(store: &Store, tenant: &Tenant, heard: &Acknowledged, round: usiz
         );
         let given = store.body(tenant, session, At::Original).await.unwrap();
         let sent = (1..=TURNS).map(|turns| body(Dialect::Messages, &worker::session(*number, turns)));
-        let sent = sent.into_iter().find(|sent| parsed(sent).message_count() == session.length);
+        let sent = sent.into_iter().find(|sent| said(sent) == session.length);
         assert_eq!(Some(given), sent, "round {round}: session {number}");
         let epochs = store.epochs(tenant, session).await.unwrap();
         let newest = epochs.iter().map(|epoch| epoch.number).max().unwrap_or(0);

@@ -350,7 +350,7 @@ async fn examples_say_what_is_ours(ground: Ground) {
         }
         let natural = store.examples(&tenant, &session, Words::Natural).await.unwrap();
         assert_eq!(natural.len(), 1);
-        assert_eq!(natural[0].messages.len(), session.length);
+        assert_eq!(natural[0].messages.len(), session.lead + session.length);
     }
 }
 

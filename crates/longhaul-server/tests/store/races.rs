@@ -5,7 +5,7 @@ use longhaul_engine::plan::{Outcome, Restart};
 use longhaul_server::store::{At, Committed, Reason, Recorded, State, Store, StoreError, Tenant};
 
 use super::ground::Ground;
-use super::speech::{NOON, Turn, around, bash, body, keep, outcome, parsed, record, recorded, reply, user};
+use super::speech::{NOON, Turn, around, bash, body, keep, outcome, record, recorded, reply, said, user};
 
 tests! {
     Both: [
@@ -207,7 +207,7 @@ async fn an_append_beside_a_deletion_leaves_nothing_half(ground: Ground) {
             }
             Err(error) => assert!(matches!(error, StoreError::Unknown(_)), "race {race}: {error}"),
         }
-        assert_eq!(parsed(&longer).message_count(), appended.session.length);
+        assert_eq!(said(&longer), appended.session.length);
         assert_eq!(ground.number("SELECT count(*) FROM messages").await, 0, "race {race}");
     }
     assert!(one.faults().await.unwrap().is_empty());

@@ -7,7 +7,7 @@ use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::Rules;
 use longhaul_engine::{Dialect, Tokens, Transcript, wire};
 use longhaul_server::agents::Moment;
-use longhaul_server::store::{Committed, Recorded, Result, Session, Store, Tenant};
+use longhaul_server::store::{Committed, Keeping, Recorded, Result, Session, Store, Tenant};
 use serde_json::{Value, json};
 
 pub(crate) const DIALECTS: [Dialect; 3] = [Dialect::Chat, Dialect::Messages, Dialect::Responses];
@@ -137,6 +137,12 @@ pub(crate) fn long_session() -> Vec<Turn> {
     turns
 }
 
+/// How many messages of a body are no system prompt.
+pub(crate) fn said(body: &str) -> usize {
+    let transcript = parsed(body);
+    transcript.message_count() - transcript.lead()
+}
+
 pub(crate) fn parsed(body: &str) -> Transcript<'_> {
     wire::parse(None, body).unwrap().0
 }
@@ -227,7 +233,8 @@ pub(crate) async fn keep(
     body: &str,
     outcome: &Outcome,
 ) -> Result<Committed> {
-    store.keep(tenant, recorded, &parsed(body), outcome, &Rules::default(), None, NOON).await
+    let how = Keeping { rules: &Rules::default(), lease: None, at: NOON };
+    store.keep(tenant, recorded, &parsed(body), outcome, how).await
 }
 
 /// Records, compacts to so many tokens and keeps, all of which must work.

@@ -4,7 +4,7 @@ use longhaul_engine::Dialect;
 use longhaul_engine::redact::Rules;
 use longhaul_server::agents::Moment;
 use longhaul_server::store::{
-    At, Committed, Lease, Leased, Moved, Reason, Recorded, Session, State, Store, StoreError, Tenant,
+    At, Committed, Keeping, Lease, Leased, Moved, Reason, Recorded, Session, State, Store, StoreError, Tenant,
 };
 
 use super::ground::Ground;
@@ -128,7 +128,8 @@ fn granted(leased: Leased) -> Lease {
 async fn under(store: &Store, tenant: &Tenant, recorded: &Recorded, sent: &str, lease: &Lease) -> Committed {
     let outcome = outcome(recorded, sent, 2_000);
     let lease = Some(lease.clone());
-    store.keep(tenant, recorded, &parsed(sent), &outcome, &Rules::default(), lease, NOON).await.unwrap()
+    let how = Keeping { rules: &Rules::default(), lease, at: NOON };
+    store.keep(tenant, recorded, &parsed(sent), &outcome, how).await.unwrap()
 }
 
 async fn a_lease_is_one_holders_and_whoever_stood_still_is_fenced(ground: Ground) {
@@ -208,9 +209,8 @@ async fn no_outcome_depends_on_a_clock(ground: Ground) {
             let outcome = outcome(&first, &sent, 2_000);
             for (recorded, lease) in [(&first, &mine), (&first, &theirs), (&second, &theirs)] {
                 let (transcript, rules) = (parsed(&sent), Rules::default());
-                let kept = store
-                    .keep(&tenant, recorded, &transcript, &outcome, &rules, Some(lease.clone()), tick())
-                    .await;
+                let how = Keeping { rules: &rules, lease: Some(lease.clone()), at: tick() };
+                let kept = store.keep(&tenant, recorded, &transcript, &outcome, how).await;
                 story.push(match kept.unwrap() {
                     Committed::Done { number, .. } => format!("done {number}"),
                     Committed::Overtaken => "overtaken".to_owned(),

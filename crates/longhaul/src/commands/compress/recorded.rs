@@ -4,7 +4,7 @@ use longhaul_engine::Transcript;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::{Outcome, Plan, Report};
 use longhaul_engine::redact::{Rules, SessionKey};
-use longhaul_server::store::{Committed, Recorded};
+use longhaul_server::store::{Committed, Keeping, Recorded};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -111,7 +111,8 @@ pub(super) fn settle(
             }
             Plan::Ready(outcome) => outcome,
         };
-        let keep = kept.store.keep(&kept.tenant, &recorded, transcript, &outcome, rules, None, now());
+        let how = Keeping { rules, lease: None, at: now() };
+        let keep = kept.store.keep(&kept.tenant, &recorded, transcript, &outcome, how);
         let whose = match kept.run(keep)? {
             Committed::Done { session, number } => Whose { session: Some(session.name), epoch: Some(number) },
             Committed::Behind => whose,

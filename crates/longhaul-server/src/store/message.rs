@@ -1,0 +1,201 @@
+//! The messages of a path, as they are stored.
+//!
+//! ```text
+//! session 1   m0 ── m1 ── m2 ── m3 ── m4            its own messages: 0 to 4
+//! session 2               └──── m3'── m4'           a fork: begins at 3, and shares 0 to 2
+//! ```
+//!
+//! A path is a session's own messages behind the beginning that it shares with its parent, and that one's with its own. Fork or
+//! not, a message is stored once; what is stored is never changed.
+
+use std::ops::Range;
+
+use longhaul_engine::identity::Identity;
+use longhaul_engine::redact::Redacted;
+
+use super::error::Result;
+use super::schema::{number, session_and_place};
+use super::session::{self, Session};
+use super::sql::{Row, Sql};
+use super::tenant::Tenant;
+
+/// One message on its way into the log.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// As it was sent, secrets taken out.
+    pub text: Redacted,
+    /// Whether any were.
+    pub redacted: bool,
+    /// The place of the message that its step begins with: the reply whose results it holds, or itself.
+    pub step: usize,
+    /// Its blocks, in the order in which they stand in it.
+    pub blocks: Vec<BlockRow>,
+    /// What it can be found by.
+    pub(super) terms: String,
+}
+
+/// What is known of a block without reading its message: its handle, what it is, and the tool that it has to do with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockRow {
+    /// What fetches it.
+    pub handle: String,
+    /// What it is: `prompt`, `reply`, `call`, `result`, ….
+    pub what: String,
+    /// The tool, where there is one.
+    pub tool: Option<String>,
+}
+
+impl BlockRow {
+    fn line(&self) -> String {
+        // A tool's name is one word, or it would be two blocks.
+        let word = |c: char| if c.is_whitespace() || c.is_control() { '_' } else { c };
+        let tool: Option<String> = self.tool.as_ref().map(|tool| tool.chars().map(word).collect());
+        [Some(self.handle.as_str()), Some(self.what.as_str()), tool.as_deref()]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// The blocks of a message, as the log keeps them.
+    pub(super) fn read(lines: &str) -> Vec<Self> {
+        let block = |line: &str| {
+            let mut words = line.splitn(3, ' ').map(str::to_owned);
+            let (handle, what) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+            Self { handle, what, tool: words.next() }
+        };
+        lines.lines().map(block).collect()
+    }
+}
+
+/// A part of a path that is one session's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) session: i64,
+    pub(super) places: Range<usize>,
+}
+
+impl Stretch {
+    /// The numbers of its messages, both ends included.
+    pub(super) fn numbers(&self) -> Option<(i64, i64)> {
+        let last = self.places.end.checked_sub(1).filter(|last| *last >= self.places.start)?;
+        Some((number(self.session, self.places.start), number(self.session, last)))
+    }
+}
+
+/// A message of the log.
+#[derive(Debug, Clone)]
+pub(super) struct Stored {
+    pub(super) number: i64,
+    pub(super) place: usize,
+    pub(super) step: i64,
+    pub(super) text: Redacted,
+    pub(super) blocks: Vec<BlockRow>,
+    pub(super) redacted: bool,
+}
+
+/// The stretches of a session's path, first to last, as far as `length` messages.
+pub(super) async fn path(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &Session,
+    length: usize,
+) -> Result<Vec<Stretch>> {
+    let mut stretches = Vec::new();
+    let mut end = length;
+    let mut at = Some(session.clone());
+    while let Some(session) = at {
+        if session.begins < end {
+            stretches.push(Stretch { session: session.id.0, places: session.begins..end });
+        }
+        end = end.min(session.begins);
+        at = match session.parent.filter(|_| end > 0) {
+            Some(parent) => session::session(sql, tenant, parent).await?,
+            None => None,
+        };
+    }
+    stretches.reverse();
+    Ok(stretches)
+}
+
+/// The messages of some places of a path.
+pub(super) async fn messages(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &Session,
+    places: Range<usize>,
+) -> Result<Vec<Stored>> {
+    let mut stored = Vec::new();
+    for stretch in path(sql, tenant, session, places.end.min(session.length)).await? {
+        let own = stretch.places.start.max(places.start)..stretch.places.end;
+        if let Some((first, last)) = (Stretch { places: own, ..stretch }).numbers() {
+            let find = format!("{MESSAGE} WHERE id BETWEEN $1 AND $2 AND tenant = $3 ORDER BY id");
+            let rows = sql.rows(&find, &[first.into(), last.into(), tenant.id.into()]).await?;
+            stored.extend(rows.iter().map(stored_message).collect::<Result<Vec<_>>>()?);
+        }
+    }
+    Ok(stored)
+}
+
+/// What [`stored_message`] reads.
+pub(super) const MESSAGE: &str = "SELECT id, step, text, blocks, redacted FROM messages";
+
+pub(super) fn stored_message(row: &Row) -> Result<Stored> {
+    let number = row.int(0)?;
+    Ok(Stored {
+        number,
+        place: session_and_place(number).1,
+        step: row.int(1)?,
+        text: Redacted::from_store(row.text(2)?),
+        blocks: BlockRow::read(&row.text(3)?),
+        redacted: row.int(4)? != 0,
+    })
+}
+
+pub(super) async fn enter(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &Session,
+    place: usize,
+    step: i64,
+    identity: &Identity,
+    entry: &Entry,
+) -> Result<()> {
+    let number = number(session.id.0, place);
+    let blocks: Vec<String> = entry.blocks.iter().map(BlockRow::line).collect();
+    let make = "INSERT INTO messages (id, tenant, step, identity, text, blocks, redacted) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let values = [
+        number.into(),
+        tenant.id.into(),
+        step.into(),
+        identity.0.as_slice().into(),
+        entry.text.as_str().into(),
+        blocks.join("\n").into(),
+        entry.redacted.into(),
+    ];
+    sql.run(make, &values).await?;
+    for (at, block) in entry.blocks.iter().enumerate() {
+        lead(sql, session.family, &block.handle, number, at).await?;
+    }
+    if !entry.terms.is_empty() {
+        sql.run(sql.flavour().enter_terms, &[number.into(), entry.terms.as_str().into()]).await?;
+    }
+    Ok(())
+}
+
+/// Says where a handle leads, if it leads nowhere yet.
+pub(super) async fn lead(
+    sql: &mut dyn Sql,
+    family: i64,
+    handle: &str,
+    message: i64,
+    place: usize,
+) -> Result<()> {
+    let lead = "INSERT INTO blocks (family, handle, message, place) VALUES ($1, $2, $3, $4) ON CONFLICT (family, handle) DO NOTHING";
+    sql.run(lead, &[family.into(), handle.into(), message.into(), place.into()]).await.map(drop)
+}
+
+/// Values for a list of places in a statement.
+pub(super) fn placeholders(first: usize, count: usize) -> String {
+    (first..first + count).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
+}
