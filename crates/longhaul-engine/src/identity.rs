@@ -193,9 +193,9 @@ mod tests {
         let ours = chain(1, BODY);
         let changes = [("go / on", "go on"), (r#""a":1"#, r#""a":2"#), ("a.txt", "b.txt")];
         for (at, (from, into)) in changes.into_iter().enumerate() {
-            let changed = chain(1, &BODY.replace(from, into));
-            assert_eq!(changed[..at], ours[..at]);
-            assert!((at..3).all(|place| changed[place] != ours[place]), "{from}");
+            let other = chain(1, &BODY.replace(from, into));
+            assert_eq!(other[..at], ours[..at]);
+            assert!((at..3).all(|place| other[place] != ours[place]), "{from}");
         }
         assert!(chain(2, BODY).iter().all(|identity| !ours.contains(identity)));
     }

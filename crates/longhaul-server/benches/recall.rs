@@ -22,7 +22,7 @@ use longhaul_server::store::{Hit, Keeping, Place, Scope, Session, Store, Sync, T
 use serde::Deserialize;
 
 #[derive(Deserialize)]
-struct Query {
+struct Asked {
     body: String,
     cut: usize,
     value: String,
@@ -59,8 +59,8 @@ fn main() {
         return;
     };
     let text = std::fs::read_to_string(file).unwrap();
-    let mut bodies: BTreeMap<(String, usize), Vec<Query>> = BTreeMap::new();
-    for query in text.lines().map(|line| serde_json::from_str::<Query>(line).unwrap()) {
+    let mut bodies: BTreeMap<(String, usize), Vec<Asked>> = BTreeMap::new();
+    for query in text.lines().map(|line| serde_json::from_str::<Asked>(line).unwrap()) {
         bodies.entry((query.body.clone(), query.cut)).or_default().push(query);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -102,7 +102,7 @@ fn main() {
     );
 }
 
-async fn ask(body: &str, share: f64, queries: &[Query]) -> Tally {
+async fn ask(body: &str, share: f64, queries: &[Asked]) -> Tally {
     let (transcript, _) = wire::parse(None, body).unwrap();
     let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
     let tenant = store.tenant("bench").await.unwrap();
@@ -114,7 +114,7 @@ async fn ask(body: &str, share: f64, queries: &[Query]) -> Tally {
     let (after, _) = wire::parse(transcript.dialect, &outcome.body).unwrap();
     let seen: String = after.blocks().map(|block| block.text().into_owned() + "\n").collect();
     let mut tally = Tally::default();
-    for Query { value, query, .. } in queries.iter().filter(|query| !seen.contains(&query.value)) {
+    for Asked { value, query, .. } in queries.iter().filter(|query| !seen.contains(&query.value)) {
         tally.asked += 1.0;
         let hits = store.search(&tenant, &session, Scope::Session, query, 20).await.unwrap();
         let mut at = [usize::MAX; 2];

@@ -129,6 +129,9 @@ fn rate(count: usize, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64()
 }
 
+/// A row of the log.
+type Message = (i64, i64, i64, Vec<u8>, String, String, i64);
+
 /// The rows of a store written once more by nothing but `rusqlite`, so many messages a transaction.
 fn bare(from: &Path, to: &Path, a_transaction: usize) -> (usize, Duration) {
     let source = Connection::open(from).unwrap();
@@ -137,7 +140,6 @@ fn bare(from: &Path, to: &Path, a_transaction: usize) -> (usize, Duration) {
     let connection = Connection::open(to).unwrap();
     connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL").unwrap();
     connection.execute_batch(&schema.join(";")).unwrap();
-    type Message = (i64, i64, i64, Vec<u8>, String, String, i64);
     let mut all = source
         .prepare("SELECT id, tenant, step, identity, text, blocks, redacted FROM messages ORDER BY id")
         .unwrap();
@@ -155,9 +157,9 @@ fn bare(from: &Path, to: &Path, a_transaction: usize) -> (usize, Duration) {
             insert
                 .execute((message.0, message.1, message.2, &message.3, &message.4, &message.5, message.6))
                 .unwrap();
-            for (place, line) in message.5.lines().enumerate() {
+            for (place, line) in (0_i64..).zip(message.5.lines()) {
                 let mut insert = connection.prepare_cached("INSERT INTO blocks (family, handle, message, place) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (family, handle) DO NOTHING").unwrap();
-                insert.execute((message.0 >> 24, line.split(' ').next(), message.0, place as i64)).unwrap();
+                insert.execute((message.0 >> 24, line.split(' ').next(), message.0, place)).unwrap();
             }
             let mut insert =
                 connection.prepare_cached("INSERT INTO terms (rowid, held) VALUES (?1, ?2)").unwrap();

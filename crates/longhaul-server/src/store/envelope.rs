@@ -90,9 +90,10 @@ fn split(
         }
         parts.push(Part::Literal(body[copied..start].to_owned()));
         let piece = &body[start..end];
-        parts.push(match start == hole {
-            true => Part::Hole(around.map(str::to_owned)),
-            false => Part::Piece(identify(piece), piece.to_owned()),
+        parts.push(if start == hole {
+            Part::Hole(around.map(str::to_owned))
+        } else {
+            Part::Piece(identify(piece), piece.to_owned())
         });
         copied = end;
     }

@@ -85,7 +85,8 @@ pub struct Commit {
     pub at: Moment,
 }
 
-/// What became of a commit.
+/// What became of a commit. There is one at a time, so its size does not matter.
+#[expect(clippy::large_enum_variant)]
 #[derive(Debug, Clone)]
 pub enum Committed {
     /// It is the view in force.
@@ -129,7 +130,8 @@ pub enum Leased {
     Held(Seen),
 }
 
-/// Where a head was moved to.
+/// Where a head was moved to. There is one at a time, so its size does not matter.
+#[expect(clippy::large_enum_variant)]
 #[derive(Debug, Clone)]
 pub enum Moved {
     /// To this view; nothing means the history as the client sent it.
@@ -252,7 +254,7 @@ async fn commit(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, commit: &Comm
         commit.at.0.into(),
     ];
     let row = sql.row(make, &values).await?;
-    let made = row.ok_or_else(|| StoreError::Failed("a view was not kept".to_owned()))?.int(0)?;
+    let id = row.ok_or_else(|| StoreError::Failed("a view was not kept".to_owned()))?.int(0)?;
     for (handle, what, text) in &commit.remains {
         let keep = "INSERT INTO remains (family, handle, session, what, text) VALUES ($1, $2, $3, $4, $5) \
                     ON CONFLICT (family, handle) DO NOTHING";
@@ -266,8 +268,8 @@ async fn commit(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, commit: &Comm
         sql.run(keep, &values).await?;
     }
     let head = "UPDATE sessions SET head = $1, held = 0, updated = $2 WHERE id = $3 AND tenant = $4";
-    sql.run(head, &[made.into(), commit.at.0.into(), session.id.0.into(), tenant.id.into()]).await?;
-    let session = Session { head: Some(EpochId(made)), held: false, updated: commit.at, ..session };
+    sql.run(head, &[id.into(), commit.at.0.into(), session.id.0.into(), tenant.id.into()]).await?;
+    let session = Session { head: Some(EpochId(id)), held: false, updated: commit.at, ..session };
     Ok(Committed::Done { session, number })
 }
 
@@ -297,9 +299,9 @@ async fn shift(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, way: Way) -> R
         },
     };
     let head = to.as_ref().map(|epoch| epoch.id.0);
-    let held = matches!(way, Way::Back);
+    let by_hand = matches!(way, Way::Back);
     let move_it = "UPDATE sessions SET head = $1, held = $2 WHERE id = $3 AND tenant = $4";
-    sql.run(move_it, &[head.into(), held.into(), id.0.into(), tenant.id.into()]).await?;
+    sql.run(move_it, &[head.into(), by_hand.into(), id.0.into(), tenant.id.into()]).await?;
     Ok(Moved::To(to))
 }
 
@@ -457,7 +459,7 @@ impl Store {
 
     async fn with_lease(&self, tenant: &Tenant, lease: &Lease, set: &'static str) -> Result<bool> {
         let with = (tenant.clone(), lease.clone(), set);
-        self.write(work(with, |sql, (tenant, lease, set)| Box::pin(with_lease(sql, tenant, lease, *set))))
+        self.write(work(with, |sql, (tenant, lease, set)| Box::pin(with_lease(sql, tenant, lease, set))))
             .await
     }
 }

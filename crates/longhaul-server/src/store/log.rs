@@ -44,7 +44,8 @@ pub struct Batch {
     pub at: Moment,
 }
 
-/// What became of a batch.
+/// What became of a batch. There is one at a time, so its size does not matter.
+#[expect(clippy::large_enum_variant)]
 #[derive(Debug, Clone)]
 pub enum Appended {
     /// It is in the log.
@@ -189,9 +190,10 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
     };
     for (place, entry) in (batch.known..length).zip(&batch.entries).filter(|(place, _)| *place >= known) {
         // A step that began in what is shared keeps the number that it has there.
-        let step = match entry.step < session.begins {
-            true => number_of(sql, tenant, &batch.chain[entry.step]).await?,
-            false => None,
+        let step = if entry.step < session.begins {
+            number_of(sql, tenant, &batch.chain[entry.step]).await?
+        } else {
+            None
         };
         let step = step.unwrap_or_else(|| number(session.id.0, entry.step));
         message::enter(sql, tenant, &session, place, step, &batch.chain[place], entry).await?;
@@ -217,7 +219,7 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
         [length.into(), model.into(), batch.at.0.into(), lead.into(), session.id.0.into(), tenant.id.into()];
     sql.run(update, &values).await?;
     let (model, updated) = (model.map(str::to_owned), batch.at);
-    Ok(Appended::Done { session: Session { length, lead, model, updated, ..session }, new: length - known })
+    Ok(Appended::Done { session: Session { model, length, lead, updated, ..session }, new: length - known })
 }
 
 /// A session of its own.
@@ -275,8 +277,8 @@ pub(super) fn request(row: &Row) -> Result<Request> {
 
 async fn gaps(sql: &mut dyn Sql) -> Result<Vec<String>> {
     let mut gaps = Vec::new();
-    let list = "SELECT s.name, s.begins, s.length, s.id, s.state FROM sessions s ORDER BY s.id";
-    for row in sql.rows(list, &[]).await? {
+    let all = "SELECT s.name, s.begins, s.length, s.id, s.state FROM sessions s ORDER BY s.id";
+    for row in sql.rows(all, &[]).await? {
         let (name, begins, length, id) = (row.text(0)?, row.count(1)?, row.count(2)?, row.int(3)?);
         let (first, last) = (number(id, 0), number(id, MOST_MESSAGES));
         let count = "SELECT count(*), coalesce(min(id), 0), coalesce(max(id), 0) FROM messages WHERE id BETWEEN $1 AND $2";

@@ -154,7 +154,7 @@ impl Postgres {
     async fn once<T>(&self, work: &Work<T>) -> std::result::Result<T, Ended> {
         let mut client = self.client().await.map_err(Ended::For)?;
         let transaction = client.transaction().await.map_err(|error| self.ended(&error))?;
-        let mut sql = Transaction { transaction: &transaction, store: self, race: false };
+        let mut sql = Transaction { open: &transaction, store: self, race: false };
         let done = work(&mut sql).await;
         let race = sql.race;
         match done {
@@ -239,7 +239,7 @@ fn is_race(error: &tokio_postgres::Error) -> bool {
 }
 
 struct Transaction<'t> {
-    transaction: &'t deadpool_postgres::Transaction<'t>,
+    open: &'t deadpool_postgres::Transaction<'t>,
     store: &'t Postgres,
     /// Whether it ended because another was faster.
     race: bool,
@@ -256,18 +256,17 @@ impl Transaction<'_> {
 impl Sql for Transaction<'_> {
     async fn rows(&mut self, statement: &str, values: &[Value]) -> Result<Vec<Row>> {
         let values: Vec<&(dyn ToSql + std::marker::Sync)> = values.iter().map(|value| value as _).collect();
-        let statement = self.transaction.prepare_cached(statement).await;
+        let statement = self.open.prepare_cached(statement).await;
         let statement = statement.map_err(|error| self.failed(&error))?;
-        let rows = self.transaction.query(&statement, &values).await.map_err(|error| self.failed(&error))?;
+        let rows = self.open.query(&statement, &values).await.map_err(|error| self.failed(&error))?;
         rows.iter().map(read).collect()
     }
 
     async fn run(&mut self, statement: &str, values: &[Value]) -> Result<usize> {
         let values: Vec<&(dyn ToSql + std::marker::Sync)> = values.iter().map(|value| value as _).collect();
-        let statement = self.transaction.prepare_cached(statement).await;
+        let statement = self.open.prepare_cached(statement).await;
         let statement = statement.map_err(|error| self.failed(&error))?;
-        let changed =
-            self.transaction.execute(&statement, &values).await.map_err(|error| self.failed(&error))?;
+        let changed = self.open.execute(&statement, &values).await.map_err(|error| self.failed(&error))?;
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 

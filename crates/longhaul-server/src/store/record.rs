@@ -104,15 +104,11 @@ impl Store {
         let without = || StoreError::Wrong("a body without a list of messages has no session".to_owned());
         let envelope = Envelope::known(tenant, transcript).ok_or_else(without)?;
         let (located, is_known) = self.look(tenant, chain, &envelope).await?;
-        let envelope = match is_known {
-            true => envelope,
-            false => envelope.read(tenant, transcript, rules).ok_or_else(without)?,
-        };
+        let envelope =
+            if is_known { envelope } else { envelope.read(tenant, transcript, rules).ok_or_else(without)? };
         let known = located.as_ref().map_or(0, |located| located.known);
-        let continues = match known < chain.len() {
-            true => self.of_checkpoint(tenant, transcript).await?,
-            false => None,
-        };
+        let continues =
+            if known < chain.len() { self.of_checkpoint(tenant, transcript).await? } else { None };
         let key = match (&located, &continues) {
             (Some(located), _) => located.session.key.clone(),
             (None, Some(session)) => session.key.clone(),
@@ -257,13 +253,12 @@ fn entries(
     messages
         .enumerate()
         .map(|(at, (message, parts))| {
-            let (text, found) = match redactor.redact_json_to_keep(message) {
-                Ok(json) => (json.text, json.found.len()),
+            let (text, found) = if let Ok(json) = redactor.redact_json_to_keep(message) {
+                (json.text, json.found.len())
+            } else {
                 // Nested too deep to be read as JSON: it is read as text.
-                Err(_) => {
-                    let redaction = redactor.redact(message, Content::Text);
-                    (redaction.text, redaction.found.len())
-                }
+                let redaction = redactor.redact(message, Content::Text);
+                (redaction.text, redaction.found.len())
             };
             let blocks = parts.into_iter().map(|part| block(transcript, part, handles, redactor)).collect();
             let terms = terms::of_message(text.as_str());
@@ -308,7 +303,7 @@ fn block(
 fn title(transcript: &Transcript<'_>, redactor: &mut Redactor) -> Option<Redacted> {
     let said = transcript.units.iter().find_map(|unit| match &unit.kind {
         UnitKind::Prompt { by: Speaker::User, blocks } => {
-            blocks.iter().map(|block| block.text()).find(|text| !text.trim().is_empty())
+            blocks.iter().map(longhaul_engine::transcript::Block::text).find(|text| !text.trim().is_empty())
         }
         _ => None,
     })?;

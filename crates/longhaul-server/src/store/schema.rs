@@ -21,6 +21,7 @@ pub(super) struct Migration {
 pub(super) const MIGRATIONS: &[Migration] = &[Migration { sqlite: SQLITE_1, postgres: POSTGRES_1 }];
 
 /// What this program knows.
+#[expect(clippy::cast_possible_wrap, reason = "nobody writes so many")]
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// How many bits of a message's number are its place.
@@ -30,6 +31,7 @@ const PLACE_BITS: u32 = 24;
 pub(super) const MOST_MESSAGES: usize = (1 << PLACE_BITS) - 1;
 
 /// The number of a message.
+#[expect(clippy::cast_possible_wrap, reason = "a place is less than the most messages")]
 pub(super) fn number(session: i64, place: usize) -> i64 {
     (session << PLACE_BITS) | place as i64
 }

@@ -134,11 +134,15 @@ async fn search(
     let mut pool = read(sql, tenant, &steps, &ranges).await?;
     let phrase = query.trim();
     if !phrase.is_empty() && phrase.len() <= 200 && !phrase.contains('\n') {
-        pool.iter_mut().for_each(|candidate| candidate.holds_it = candidate.holds(phrase));
+        for candidate in &mut pool {
+            candidate.holds_it = candidate.holds(phrase);
+        }
         if !phrase.contains(char::is_whitespace) && !pool.iter().any(|candidate| candidate.holds_it) {
             let steps = holding(sql, tenant, phrase, &ranges).await?;
             let mut held = read(sql, tenant, &steps, &ranges).await?;
-            held.iter_mut().for_each(|candidate| candidate.holds_it = true);
+            for candidate in &mut held {
+                candidate.holds_it = true;
+            }
             pool.retain(|candidate| !steps.contains(&candidate.number));
             pool.extend(held);
         }
@@ -147,7 +151,9 @@ async fn search(
     let mut covered = values(query);
     if let Some(view) = &view {
         covered.extend(in_view(sql, tenant, session, view).await?);
-        pool.iter_mut().for_each(|c| c.shown = c.messages.iter().all(|message| view.shows(message.place)));
+        for c in &mut pool {
+            c.shown = c.messages.iter().all(|message| view.shows(message.place));
+        }
     }
     hits(sql, tenant, phrase, &asked, tell_apart(pool, &covered, most)).await
 }
@@ -250,7 +256,9 @@ async fn likely(sql: &mut dyn Sql, tenant: &Tenant, asked: &[Asked]) -> Result<V
     for term in asked {
         let of_term: HashSet<i64> =
             term.messages.iter().filter_map(|message| step_of.get(message).copied()).collect();
-        of_term.into_iter().for_each(|step| *steps.entry(step).or_default() += term.weight);
+        for step in of_term {
+            *steps.entry(step).or_default() += term.weight;
+        }
     }
     Ok(best(steps, CANDIDATES))
 }
@@ -369,13 +377,17 @@ impl Candidate {
 
 /// The best first, and behind it what adds most to it.
 fn tell_apart(mut pool: Vec<Candidate>, covered: &BTreeSet<String>, most: usize) -> Vec<Candidate> {
-    pool.iter_mut().for_each(|candidate| candidate.new.retain(|value| !covered.contains(value)));
+    for candidate in &mut pool {
+        candidate.new.retain(|value| !covered.contains(value));
+    }
     let mut ranked: Vec<Candidate> = Vec::new();
     while ranked.len() < most {
         let best = pool.iter().enumerate().max_by(|(_, a), (_, b)| a.before(b)).map(|(at, _)| at);
         let Some(at) = best else { break };
         let best = pool.swap_remove(at);
-        pool.iter_mut().for_each(|other| other.new.retain(|value| !best.new.contains(value)));
+        for other in &mut pool {
+            other.new.retain(|value| !best.new.contains(value));
+        }
         ranked.push(best);
     }
     ranked

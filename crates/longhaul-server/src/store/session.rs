@@ -216,8 +216,9 @@ pub(super) async fn born(
         let own = "UPDATE sessions SET family = id WHERE id = $1 AND tenant = $2";
         sql.run(own, &[id.into(), tenant.id.into()]).await?;
     }
-    let made = session(sql, tenant, SessionId(id)).await?;
-    made.ok_or_else(|| StoreError::Failed("a session was not kept".to_owned()))
+    session(sql, tenant, SessionId(id))
+        .await?
+        .ok_or_else(|| StoreError::Failed("a session was not kept".to_owned()))
 }
 
 async fn named(sql: &mut dyn Sql, tenant: &Tenant, name: &str) -> Result<Session> {

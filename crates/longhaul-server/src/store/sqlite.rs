@@ -24,7 +24,7 @@ use super::sql::{Flavour, Row, Sql, Value};
 /// How every file begins that may be one of ours.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// Says that a file is ours: "LHst".
+/// Says that a file is ours: "`LHst`".
 const APPLICATION: i64 = 0x4c48_7374;
 
 /// How long to wait for another process before giving up on it.
@@ -97,7 +97,7 @@ impl Sqlite {
         let store = Self {
             inner: Arc::new(Inner { place, sync, writer: Mutex::new(writer), readers: Mutex::default() }),
         };
-        store.with_writer(|connection, place| migrate(connection, place))?;
+        store.with_writer(migrate)?;
         Ok(store)
     }
 

@@ -53,9 +53,9 @@ pub(super) fn terms(text: &str) -> Vec<(Cow<'_, str>, Class)> {
         let end = rest.find(|c: char| !is_word(c) || is_cjk(c) != cjk).unwrap_or(rest.len());
         let (run, behind) = rest.split_at(end);
         if cjk {
-            pairs(run, &mut terms)
+            pairs(run, &mut terms);
         } else {
-            words(run, &mut terms)
+            words(run, &mut terms);
         }
         rest = behind;
     }
