@@ -110,7 +110,7 @@ fn what_is_wrong_is_said_in_one_line() {
         (&["delete", "latest", "zzzzzz", "--yes"], 1, "the store has no session zzzzzz"),
         (&["show", "latest", "--store", "absent.db"], 2, "absent.db does not exist"),
         (&["show", "latest", "--store", "."], 2, ". is a directory"),
-        (&["show", "latest", "--store", "text.db"], 3, "text.db is damaged or no store"),
+        (&["show", "latest", "--store", "text.db"], 3, "text.db is no store"),
         (&["show", "latest", "--store", "newer.db"], 3, "written by a newer longhaul"),
         (&["import", "a.json", "--store", "a.json/store.db"], 3, "cannot make the store"),
     ];
