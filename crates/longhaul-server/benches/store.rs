@@ -170,47 +170,66 @@ fn bare(from: &Path, to: &Path, a_transaction: usize) -> (usize, Duration) {
     (messages.len(), start.elapsed())
 }
 
-/// Sessions of a hundred messages, each in one batch.
+/// Sessions of a hundred messages, each in one batch: one after another, and four at a time, as a gateway has them.
 async fn append() {
     const SESSIONS: usize = 200;
-    let (ours, theirs) = (Folder::new(), Folder::new());
-    let bodies: Vec<String> = (0..SESSIONS).map(|session| body(session, 100, 600)).collect();
-    let (store, tenant) = open(&ours.file(), Sync::Normal).await;
-    let start = Instant::now();
-    for body in &bodies {
-        record(&store, &tenant, body).await;
+    for at_once in [1, 4] {
+        let (ours, theirs) = (Folder::new(), Folder::new());
+        let bodies: Vec<String> = (0..SESSIONS).map(|session| body(session, 100, 600)).collect();
+        let (store, tenant) = open(&ours.file(), Sync::Normal).await;
+        let start = Instant::now();
+        let mut tasks = tokio::task::JoinSet::new();
+        for body in bodies {
+            if tasks.len() == at_once {
+                tasks.join_next().await;
+            }
+            let (store, tenant) = (store.clone(), tenant.clone());
+            tasks.spawn(async move { record(&store, &tenant, &body).await });
+        }
+        while tasks.join_next().await.is_some() {}
+        let time = start.elapsed();
+        drop(store);
+        let (count, bare) = bare(&ours.file(), &theirs.file(), 100);
+        println!(
+            "append    {:.0} messages/s of 100 a batch, {at_once} at a time, {:.0} by the bare rusqlite: {:.2} of its speed",
+            rate(count, time),
+            rate(count, bare),
+            bare.as_secs_f64() / time.as_secs_f64()
+        );
     }
-    let time = start.elapsed();
-    drop(store);
-    let (count, bare) = bare(&ours.file(), &theirs.file(), 100);
-    println!(
-        "append    {:.0} messages/s of 100 a batch, {:.0} by the bare rusqlite: {:.2} of its speed",
-        rate(count, time),
-        rate(count, bare),
-        bare.as_secs_f64() / time.as_secs_f64()
-    );
 }
 
-/// One session of 200 messages that grows by a call and its result each turn, acknowledged one by one.
+/// Sessions of 200 messages that grow by a call and its result each turn, each turn acknowledged before the next is sent: one
+/// session after another, and four side by side.
 async fn turns() {
-    for sync in [Sync::Normal, Sync::Full] {
+    for (at_once, sync) in [(1, Sync::Normal), (4, Sync::Normal), (4, Sync::Full)] {
         let folder = Folder::new();
         let (store, tenant) = open(&folder.file(), sync).await;
-        let sessions: Vec<String> = (0..20).map(|session| body(session, 200, 600)).collect();
-        let (mut count, mut time) = (0, Duration::ZERO);
-        for whole in &sessions {
-            let (transcript, _) = wire::parse(None, whole).unwrap();
-            for length in (3..=200).step_by(2) {
-                let body = transcript.first_messages(length);
-                let start = Instant::now();
-                record(&store, &tenant, &body).await;
-                time += start.elapsed();
-                count += 1;
+        let mut tasks = tokio::task::JoinSet::new();
+        let start = Instant::now();
+        for session in 0..20 {
+            if tasks.len() == at_once {
+                tasks.join_next().await;
             }
+            let (store, tenant) = (store.clone(), tenant.clone());
+            tasks.spawn(async move {
+                let whole = body(session, 200, 600);
+                let (transcript, _) = wire::parse(None, &whole).unwrap();
+                for length in (3..=200).step_by(2) {
+                    record(&store, &tenant, &transcript.first_messages(length)).await;
+                }
+            });
         }
+        while tasks.join_next().await.is_some() {}
+        let time = start.elapsed();
+        drop(store);
+        let theirs = Folder::new();
+        let (messages, bare) = bare(&folder.file(), &theirs.file(), 2);
         println!(
-            "turns     {:.0} acknowledged turns/s, {sync:?} (parsing and hashing of the whole body included)",
-            rate(count, time)
+            "turns     {:.0} acknowledged turns/s, {at_once} at a time, {sync:?}, parsing and hashing of whole bodies included; \
+             {:.0} by the bare rusqlite",
+            rate(messages / 2, time),
+            rate(messages / 2, bare)
         );
     }
 }

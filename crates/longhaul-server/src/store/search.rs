@@ -336,6 +336,7 @@ async fn holding(
 /// What each step is worth by the terms of the query in it.
 fn weigh(pool: &mut [Candidate], asked: &[Asked]) {
     let weights: HashMap<&str, f64> = asked.iter().map(|asked| (asked.term.as_str(), asked.weight)).collect();
+    let asked_for: f64 = weights.values().sum();
     let mut counted = Vec::with_capacity(pool.len());
     for candidate in pool.iter() {
         let mut times: BTreeMap<&str, f64> = BTreeMap::new();
@@ -351,7 +352,8 @@ fn weigh(pool: &mut [Candidate], asked: &[Asked]) {
     for (candidate, (length, times)) in pool.iter_mut().zip(counted) {
         let slack = SATURATION * (1.0 - LENGTH + LENGTH * length / average.max(1.0));
         let worth = |(term, times): (&str, f64)| weights[term] * times * (SATURATION + 1.0) / (times + slack);
-        candidate.score = times.into_iter().map(worth).sum();
+        let said: f64 = times.keys().map(|term| weights[term]).sum();
+        candidate.score = times.into_iter().map(worth).sum::<f64>() * said / asked_for.max(1e-9);
     }
 }
 

@@ -112,6 +112,12 @@ pub(super) const SESSION: &str = "SELECT id, name, family, key, parent, begins, 
                        FROM sessions";
 
 impl Session {
+    /// How many messages its newest body has, the system prompt's among them.
+    #[must_use]
+    pub fn messages(&self) -> usize {
+        self.lead + self.length
+    }
+
     pub(super) fn of(row: &Row) -> Result<Self> {
         let unknown =
             |what: &str, word: &str| StoreError::Damaged(format!("a session has the {what} '{word}'"));

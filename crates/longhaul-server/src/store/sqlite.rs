@@ -273,7 +273,7 @@ fn connect(place: &Place, sync: Sync) -> Result<Connection> {
         connection.busy_timeout(PATIENCE)?;
         connection.set_prepared_statement_cache_capacity(64);
         connection.execute_batch(&format!(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA temp_store = MEMORY;"
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 4096;"
         ))
     };
     // Where several make the same file at once, SQLite itself does not wait for who is turning its log on.

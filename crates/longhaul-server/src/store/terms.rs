@@ -9,6 +9,7 @@
 //! query reaches an index's own syntax.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde_json::Value;
 
@@ -135,18 +136,19 @@ fn short(word: &str) -> Cow<'_, str> {
 #[must_use]
 pub fn of_message(message: &str) -> String {
     let text = words_of(message);
-    let mut distinct: Vec<Cow<'_, str>> = terms(&text).into_iter().map(|(term, _)| term).collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    let mut line = String::with_capacity(text.len().min(MOST));
-    for term in distinct {
+    let (mut seen, mut line) = (HashSet::new(), String::with_capacity(text.len().min(MOST)));
+    for (term, _) in terms(&text) {
         if line.len() + term.len() >= MOST {
             break;
+        }
+        if seen.contains(&term) {
+            continue;
         }
         if !line.is_empty() {
             line.push(' ');
         }
         line.push_str(&term);
+        seen.insert(term);
     }
     line
 }
@@ -202,6 +204,6 @@ mod tests {
         let message = r#"{"role":"assistant","tool_calls":[{"id":"call_77","type":"function",
             "function":{"name":"read_file","arguments":"{\"path\":\"a\\nb.toml\",\"line\":12}"}}]}"#;
         assert_eq!(words_of(message), "read_file\na\nb.toml\n12\n");
-        assert_eq!(of_message(message), "12 a b file read read_file toml");
+        assert_eq!(of_message(message), "read_file read file a b toml 12");
     }
 }

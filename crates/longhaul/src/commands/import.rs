@@ -127,7 +127,7 @@ impl Import<'_> {
         self.answer.imported.push(Row {
             from: body.shown.clone(),
             reason: session.reason.name(),
-            messages: transcript.message_count(),
+            messages: transcript.message_count() - transcript.lead(),
             new,
             session: session.name,
         });
@@ -138,11 +138,7 @@ impl Import<'_> {
 fn page(answer: &Answer) -> Page {
     let mut page = Page::default();
     for Row { from, session, reason, messages, new } in &answer.imported {
-        let how = match (*reason, *new) {
-            ("new", new) if new == *messages => String::new(),
-            ("fork", new) if new > 0 => ", a fork".to_owned(),
-            _ => String::new(),
-        };
+        let how = if *reason == "fork" && *new > 0 { ", a fork" } else { "" };
         let name = store::name(session);
         page.line(format!("{from}: {name}{how}, {new} new of {messages} messages"));
     }

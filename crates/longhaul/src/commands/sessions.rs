@@ -240,7 +240,7 @@ fn stored_row(kept: &Kept, known: &mut Known, session: &store::Session) -> Resul
         started: Some(session.created.to_string()),
         updated: Some(session.updated.to_string()),
         model: session.model.clone(),
-        messages: session.length,
+        messages: session.messages(),
         tokens,
         tokens_by: Counted::Longhaul,
         window: session.model.as_ref().map(|_| model.facts.input_window()),

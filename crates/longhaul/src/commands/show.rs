@@ -98,7 +98,7 @@ impl Told {
         View {
             epoch: epoch.number,
             at: epoch.at.to_string(),
-            messages: epoch.length,
+            messages: self.session.lead + epoch.length,
             in_force: self.in_force(epoch),
             report: &epoch.report,
         }
@@ -122,7 +122,7 @@ fn answer(told: &Told) -> Answer<'_> {
     let Told { session, lineage, requests, epochs, .. } = told;
     let ask = |request: &Request| Asked {
         number: request.number,
-        messages: request.length,
+        messages: session.lead + request.length,
         at: request.at.to_string(),
     };
     Answer {
@@ -134,7 +134,7 @@ fn answer(told: &Told) -> Answer<'_> {
         reason: session.reason.name(),
         created: session.created.to_string(),
         updated: session.updated.to_string(),
-        messages: session.length,
+        messages: session.messages(),
         shared: session.begins,
         held: session.held,
         epoch: epochs.iter().find(|epoch| told.in_force(epoch)).map(|epoch| epoch.number),
@@ -165,7 +165,7 @@ fn one(args: &ShowArgs, told: &Told, number: usize) -> Result<(), Failure> {
         )));
     }
     if args.answer.json {
-        let (at, report, messages) = (epoch.at.to_string(), &epoch.report, epoch.length);
+        let (at, report, messages) = (epoch.at.to_string(), &epoch.report, told.session.lead + epoch.length);
         let in_force = told.in_force(epoch);
         return output::write_json(
             to,
@@ -197,7 +197,7 @@ fn page(told: &Told) -> Page {
     };
     let requests =
         if requests.len() == 1 { "1 request".to_owned() } else { format!("{} requests", requests.len()) };
-    row(&mut page, "messages", &format!("{}{shared}, in {requests}", session.length));
+    row(&mut page, "messages", &format!("{}{shared}, in {requests}", session.messages()));
     if session.state.name() != "live" {
         row(&mut page, "state", session.state.name());
     }
