@@ -117,7 +117,9 @@ impl Store {
         let continues = continues.filter(|session| session.key == key).map(|session| session.id);
         let mut redactor = Redactor::keyed(rules.clone(), key.clone());
         let model = transcript.model.as_deref().map(|model| redactor.redact(model, Content::Text).text);
-        let title = title(transcript, &mut redactor);
+        // Only a session that is yet to be made needs a name.
+        let goes_on = located.as_ref().is_some_and(|located| known == located.session.length);
+        let title = if goes_on { None } else { title(transcript, &mut redactor) };
         let entries = entries(transcript, known, &Handles::new(key.clone()), &mut redactor);
         let (chain, dialect, name) = (chain.to_owned(), transcript.dialect, tenant::random_name()?);
         Ok(Batch {
