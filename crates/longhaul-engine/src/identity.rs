@@ -47,7 +47,7 @@ impl Identities {
         let chain = messages.scan(start, |before, message| {
             says.clear();
             // A transcript is of a body that was scanned to its end, so nothing here can fail.
-            let _ = value(message, &mut Scanner::new(message), 0, &mut says);
+            let _ = value(message, &mut Scanner::new(message), Sort::Protocol, 0, &mut says);
             *before = self.of(&[b"then", &before.0, &says]);
             Some(*before)
         });
@@ -65,18 +65,28 @@ impl Identities {
     }
 }
 
+/// What sort of value is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    /// Part of the protocol, which can say one thing in several ways.
+    Protocol,
+    /// What a tool was called with: any difference but white space and the order of keys is one.
+    Data,
+}
+
 /// Writes what a value says, in one way only: each kind has its sign, each string its length, and members come by their names.
 fn value<'b>(
     body: &'b str,
     scanner: &mut Scanner<'b>,
+    sort: Sort,
     depth: u32,
     says: &mut Vec<u8>,
 ) -> Result<(), NotJson> {
     match scanner.peek() {
-        b'{' if depth < DEEPEST => object(body, scanner, depth, says),
+        b'{' if depth < DEEPEST => object(body, scanner, sort, depth, says),
         b'[' if depth < DEEPEST => {
             says.push(b'[');
-            scanner.elements(|scanner| value(body, scanner, depth + 1, says))?;
+            scanner.elements(|scanner| value(body, scanner, sort, depth + 1, says))?;
             says.push(b']');
             Ok(())
         }
@@ -91,23 +101,26 @@ fn value<'b>(
 fn object<'b>(
     body: &'b str,
     scanner: &mut Scanner<'b>,
+    sort: Sort,
     depth: u32,
     says: &mut Vec<u8>,
 ) -> Result<(), NotJson> {
     says.push(b'{');
     let start = says.len();
-    let mut ends: Vec<usize> = Vec::new();
+    // Where each member's name ends, and where the member does.
+    let mut ends: Vec<[usize; 2]> = Vec::new();
     scanner.members(|scanner, key, _| {
         let name = unescape(&body[key.range()]);
-        let is_null = scanner.peek() == b'n';
-        if is_null || name == MARK {
+        let protocol = sort == Sort::Protocol;
+        if protocol && (scanner.peek() == b'n' || name == MARK) {
             scanner.value()?;
             return Ok(());
         }
         string(&name, says);
+        let named = says.len();
         match (&*name, scanner.peek()) {
             // A string in the place of a list is a list of one text.
-            ("content", b'"') => {
+            ("content", b'"') if protocol => {
                 let (at, kind) = scanner.value()?;
                 says.extend_from_slice(b"[{");
                 string("text", says);
@@ -116,30 +129,32 @@ fn object<'b>(
                 string("text", says);
                 says.extend_from_slice(b"}]");
             }
-            ("type", b'"') => {
+            ("type", b'"') if protocol => {
                 let (at, kind) = scanner.value()?;
                 match &body[at.unquoted().range()] {
                     "input_text" | "output_text" => string("text", says),
                     _ => scalar(body, at, kind, says),
                 }
             }
-            _ => value(body, scanner, depth + 1, says)?,
+            ("input" | "arguments", b'{' | b'[') => value(body, scanner, Sort::Data, depth + 1, says)?,
+            _ => value(body, scanner, sort, depth + 1, says)?,
         }
-        ends.push(says.len());
+        ends.push([named, says.len()]);
         Ok(())
     })?;
-    sort(says, start, &ends);
+    by_name(says, start, &ends);
     says.push(b'}');
     Ok(())
 }
 
-/// Puts the members, which end there, in the order of what they say; most are in it already.
-fn sort(says: &mut Vec<u8>, start: usize, ends: &[usize]) {
-    let starts = [start].into_iter().chain(ends.iter().copied());
-    let mut members: Vec<&[u8]> = starts.zip(ends).map(|(from, to)| &says[from..*to]).collect();
-    if !members.is_sorted() {
-        members.sort_unstable();
-        let sorted = members.concat();
+/// Puts the members in the order of their names; most are in it already, and those of one name stay as they stand.
+fn by_name(says: &mut Vec<u8>, start: usize, ends: &[[usize; 2]]) {
+    let starts = [start].into_iter().chain(ends.iter().map(|[_, end]| *end));
+    let mut members: Vec<(&[u8], &[u8])> =
+        starts.zip(ends).map(|(from, [named, end])| (&says[from..*named], &says[from..*end])).collect();
+    if !members.is_sorted_by_key(|(name, _)| *name) {
+        members.sort_by_key(|(name, _)| *name);
+        let sorted: Vec<u8> = members.into_iter().flat_map(|(_, member)| member).copied().collect();
         says.truncate(start);
         says.extend_from_slice(&sorted);
     }
@@ -198,6 +213,30 @@ mod tests {
             assert!((at..3).all(|place| other[place] != ours[place]), "{from}");
         }
         assert!(chain(2, BODY).iter().all(|identity| !ours.contains(identity)));
+    }
+
+    #[test]
+    fn what_a_tool_was_called_with_is_told_apart_to_the_letter() {
+        let call = |input: &str| {
+            format!(
+                r#"{{"messages":[{{"role":"assistant","content":[{{"type":"tool_use","id":"t","name":"f","input":{input}}}]}}]}}"#
+            )
+        };
+        let inputs = [
+            r#"{"type":"input_text"}"#,
+            r#"{"type":"output_text"}"#,
+            r#"{"type":"output_text","cache_control":"a"}"#,
+            r#"{"type":"output_text","value":null}"#,
+            r#"{"content":"a"}"#,
+            r#"{"content":[{"text":"a","type":"text"}]}"#,
+            r#"{"content":"A","content":"B"}"#,
+            r#"{"content":"B","content":"A"}"#,
+        ];
+        let mut seen: Vec<Vec<Identity>> = inputs.iter().map(|input| chain(1, &call(input))).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), inputs.len());
+        assert_eq!(chain(1, &call(r#"{"a":1,"b":2}"#)), chain(1, &call(r#"{ "b": 2, "a": 1 }"#)));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache;
 use crate::json::Span;
 use crate::passes::NewText;
+use crate::redact::Redactor;
 use crate::rewrite::Edit;
 use crate::seat::{self, Takes};
 use crate::transcript::{Block, BlockAt, Part, PartKind, Place, Role, Transcript, UnitKind};
@@ -113,6 +114,14 @@ impl Ledger {
     /// The blocks of the original that have another text, with that text.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (BlockAt, &str)> {
         self.texts.iter().map(|(at, NewText::Text(text) | NewText::Mark(text))| (*at, text.as_str()))
+    }
+
+    /// The same without secrets in what it shortens, as it is kept: made for a host that keeps originals, it has none already. The
+    /// checkpoint is made of text that was redacted before.
+    #[must_use]
+    pub fn redacted(&self, redactor: &mut Redactor) -> Self {
+        let texts = self.texts.iter().map(|(at, text)| (*at, text.clone().redacted(redactor))).collect();
+        Self { texts, ..self.clone() }
     }
 
     /// The texts that it puts into the view.

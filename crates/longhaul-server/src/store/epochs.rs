@@ -316,7 +316,7 @@ async fn next(
     let (mut at, mut length) = (Some(session.clone()), session.length);
     while let Some(session) = at {
         let own = format!(
-            "{EPOCH} WHERE session = $1 AND tenant = $2 AND length <= $3 AND coalesce(parent, 0) = $4 ORDER BY id DESC LIMIT 1"
+            "{EPOCH} WHERE session = $1 AND tenant = $2 AND reach <= $3 AND coalesce(parent, 0) = $4 ORDER BY id DESC LIMIT 1"
         );
         let from = from.map_or(0, |EpochId(from)| from);
         let values = [session.id.0.into(), tenant.id.into(), length.into(), from.into()];

@@ -25,7 +25,7 @@ pub enum Moment {
     Original,
     /// Right after a compaction, by the number of its epoch.
     Epoch(usize),
-    /// A request, by its number, with the view that was in force then.
+    /// A request, by its number, with the newest view that is in force and was made by then.
     Request(usize),
 }
 
@@ -133,7 +133,8 @@ async fn body(sql: &mut dyn Sql, tenant: &Tenant, session: &Session, moment: Mom
             let row =
                 row.ok_or_else(|| StoreError::Unknown(format!("session {name} has no request {number}")))?;
             let request = log::request(&row)?;
-            let all = epochs::epochs(sql, tenant, session).await?;
+            // What was taken back since is no more shown of then than of now.
+            let all = in_force(sql, tenant, session).await?;
             (request.length, all.into_iter().rev().find(|epoch| epoch.length <= request.length))
         }
     };

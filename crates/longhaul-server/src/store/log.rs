@@ -255,7 +255,9 @@ async fn fork(
 }
 
 async fn make(sql: &mut dyn Sql, tenant: &Tenant, birth: &Birth<'_>, batch: &Batch) -> Result<Session> {
+    // One that was to go on with a session, and found another there, is called as that one is.
     let title = batch.title.as_ref().map(|title| title.as_str().to_owned());
+    let title = title.or_else(|| birth.parent.and_then(|parent| parent.title.clone()));
     let model = batch.model.as_ref().map(|model| model.as_str().to_owned());
     session::born(
         sql,

@@ -13,7 +13,7 @@ use std::ops::Range;
 use longhaul_engine::identity::Identity;
 use longhaul_engine::redact::Redacted;
 
-use super::error::Result;
+use super::error::{Result, StoreError};
 use super::schema::{number, session_and_place};
 use super::session::{self, Session};
 use super::sql::{Row, Sql};
@@ -131,6 +131,11 @@ pub(super) async fn messages(
         if let Some((first, last)) = (Stretch { places: own, ..stretch }).numbers() {
             let find = format!("{MESSAGE} WHERE id BETWEEN $1 AND $2 AND tenant = $3 ORDER BY id");
             let rows = sql.rows(&find, &[first.into(), last.into(), tenant.id.into()]).await?;
+            let missing = ((last - first + 1) as usize).saturating_sub(rows.len());
+            if missing > 0 {
+                let name = &session.name;
+                return Err(StoreError::Damaged(format!("{missing} messages of session {name} are missing")));
+            }
             stored.extend(rows.iter().map(stored_message).collect::<Result<Vec<_>>>()?);
         }
     }

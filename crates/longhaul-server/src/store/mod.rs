@@ -152,14 +152,14 @@ impl Store {
     async fn read<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
         match &self.backend {
             Backend::Sqlite(sqlite) => sqlite.read(work).await,
-            Backend::Postgres(postgres) => postgres.transact(work).await,
+            Backend::Postgres(postgres) => postgres.read(work).await,
         }
     }
 
     async fn write<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
         match &self.backend {
             Backend::Sqlite(sqlite) => sqlite.write(work).await,
-            Backend::Postgres(postgres) => postgres.transact(work).await,
+            Backend::Postgres(postgres) => postgres.write(work).await,
         }
     }
 

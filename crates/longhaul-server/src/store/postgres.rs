@@ -12,12 +12,12 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::{Config, IsolationLevel, NoTls};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::Work;
 use super::error::{Result, StoreError};
-use super::schema::{MIGRATIONS, VERSION};
+use super::schema::{MIGRATIONS, TABLES, VERSION};
 use super::sql::{Flavour, Row, Sql, Value};
 use super::sqlite::Sync;
 
@@ -138,12 +138,21 @@ impl Postgres {
         }
     }
 
-    /// Does work, all of it or none.
-    pub(super) async fn transact<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
+    /// Does work that changes something, all of it or none.
+    pub(super) async fn write<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
+        self.transact(work, IsolationLevel::ReadCommitted).await
+    }
+
+    /// Does work that changes nothing, on the state of one moment.
+    pub(super) async fn read<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
+        self.transact(work, IsolationLevel::RepeatableRead).await
+    }
+
+    async fn transact<T: Send + 'static>(&self, work: Work<T>, level: IsolationLevel) -> Result<T> {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.once(&work).await {
+            match self.once(&work, level).await {
                 Err(Ended::Race(_)) if tries < TRIES => {}
                 Err(Ended::Race(error) | Ended::For(error)) => return Err(error),
                 Ok(done) => return Ok(done),
@@ -151,9 +160,10 @@ impl Postgres {
         }
     }
 
-    async fn once<T>(&self, work: &Work<T>) -> std::result::Result<T, Ended> {
+    async fn once<T>(&self, work: &Work<T>, level: IsolationLevel) -> std::result::Result<T, Ended> {
         let mut client = self.client().await.map_err(Ended::For)?;
-        let transaction = client.transaction().await.map_err(|error| self.ended(&error))?;
+        let transaction = client.build_transaction().isolation_level(level).start().await;
+        let transaction = transaction.map_err(|error| self.ended(&error))?;
         let mut sql = Transaction { open: &transaction, store: self, race: false };
         let done = work(&mut sql).await;
         let race = sql.race;
@@ -169,14 +179,14 @@ impl Postgres {
 
     pub(super) async fn vacuum(&self) -> Result<()> {
         let client = self.client().await?;
-        client.batch_execute("VACUUM (FULL, ANALYZE)").await.map_err(|error| self.failed(&error))
+        let ours = format!("VACUUM (FULL, ANALYZE) {}", TABLES.join(", "));
+        client.batch_execute(&ours).await.map_err(|error| self.failed(&error))
     }
 
     pub(super) async fn size(&self) -> Result<u64> {
         let client = self.client().await?;
-        let tables = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-                      WHERE c.relkind = 'r' AND n.nspname = current_schema()";
-        let row = client.query_one(tables, &[]).await.map_err(|error| self.failed(&error))?;
+        let ours = "SELECT coalesce(sum(pg_total_relation_size(name::regclass)), 0)::bigint FROM unnest($1::text[]) AS t (name)";
+        let row = client.query_one(ours, &[&TABLES.as_slice()]).await.map_err(|error| self.failed(&error))?;
         Ok(row.get::<_, i64>(0).unsigned_abs())
     }
 

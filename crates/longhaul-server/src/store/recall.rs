@@ -109,8 +109,8 @@ async fn recall(
         at: None,
         what: row.text(0)?,
         tool: None,
+        redacted: row.text(1)?.contains("[REDACTED:"),
         text: Redacted::from_store(row.text(1)?),
-        redacted: true,
         before: None,
         behind: None,
     })

@@ -1,11 +1,12 @@
 //! From a request to the log, and from a compaction to an epoch: where the engine's types meet the store's.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use longhaul_engine::Transcript;
 use longhaul_engine::identity::Identity;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{Handles, Outcome, What};
+use longhaul_engine::plan::{Handles, Outcome, Report, What};
 use longhaul_engine::redact::{Content, Redacted, Redactor, Rules, SessionKey};
 use longhaul_engine::transcript::{Part, Role, Speaker, UnitKind};
 use serde::Serialize;
@@ -156,6 +157,21 @@ impl Store {
             .await
     }
 
+    /// Which of these handles lead to a message of the session's family. One may not: the same message can be written in another
+    /// way than when it was logged, and a checkpoint of ours never was.
+    async fn logged(
+        &self,
+        tenant: &Tenant,
+        session: &Session,
+        handles: Vec<String>,
+    ) -> Result<BTreeSet<String>> {
+        let with = (tenant.clone(), session.clone(), handles);
+        self.read(work(with, |sql, (tenant, session, handles)| {
+            Box::pin(logged(sql, tenant, session, handles))
+        }))
+        .await
+    }
+
     /// The newest view that is of this very history: a client that went back has less than the view in force is about.
     async fn view(&self, tenant: &Tenant, session: &Session, transcript: &Transcript<'_>) -> Result<View> {
         let base = session.head;
@@ -186,8 +202,8 @@ impl Store {
         }
         let key = recorded.session.key.clone();
         let mut redactor = Redactor::keyed(rules.clone(), key.clone());
-        let handles = Handles::new(key);
-        let logged: BTreeSet<String> = transcript.parts().map(|part| handles.of_block(part.block)).collect();
+        let handles: Vec<String> = outcome.originals.iter().map(|original| original.handle.clone()).collect();
+        let logged = self.logged(tenant, &recorded.session, handles).await?;
         let remains = outcome.originals.iter().filter(|original| !logged.contains(&original.handle));
         let remains = remains
             .map(|original| {
@@ -200,8 +216,8 @@ impl Store {
             base: recorded.view.base,
             lease,
             length,
-            ledger: kept(&outcome.ledger, &mut redactor)?,
-            report: kept(&outcome.report, &mut redactor)?,
+            ledger: Redacted::from_store(json(&outcome.ledger.redacted(&mut redactor))?),
+            report: kept(&outcome.report, key)?,
             reach: reach(transcript, &outcome.ledger),
             kept: outcome.ledger.untouched(transcript).split_off(transcript.lead()),
             mark: outcome.ledger.checkpoint().map(|text| mark(tenant, text)),
@@ -220,6 +236,24 @@ fn reach(transcript: &Transcript<'_>, ledger: &Ledger) -> usize {
     last.map_or(0, |last| (last + 1).saturating_sub(transcript.lead()))
 }
 
+async fn logged(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &Session,
+    handles: &[String],
+) -> Result<BTreeSet<String>> {
+    let find = "SELECT b.handle FROM blocks b JOIN messages m ON m.id = b.message \
+                WHERE b.family = $1 AND b.handle = $2 AND m.tenant = $3";
+    let mut logged = BTreeSet::new();
+    for handle in handles {
+        let values = [session.family.into(), handle.as_str().into(), tenant.id.into()];
+        if sql.row(find, &values).await?.is_some() {
+            logged.insert(handle.clone());
+        }
+    }
+    Ok(logged)
+}
+
 /// The session whose checkpoint is known by this mark.
 async fn marked(sql: &mut dyn Sql, tenant: &Tenant, mark: [u8; 32]) -> Result<Option<Session>> {
     let find = "SELECT session FROM epochs WHERE mark = $1 AND tenant = $2 ORDER BY id DESC LIMIT 1";
@@ -234,13 +268,18 @@ fn mark(tenant: &Tenant, text: &str) -> [u8; 32] {
     tenant.identities().of(&[b"checkpoint", text.trim_end().as_bytes()]).0
 }
 
-/// A value as JSON without secrets. What the engine decides with handles holds none, so that the same is decided again.
-fn kept(value: &impl Serialize, redactor: &mut Redactor) -> Result<Redacted> {
-    let failed = |error: &dyn std::fmt::Display| {
-        StoreError::Failed(format!("a compaction cannot be written down: {error}"))
-    };
-    let json = serde_json::to_string(value).map_err(|error| failed(&error))?;
-    redactor.redact_json_to_keep(&json).map(|json| json.text).map_err(|error| failed(&error))
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Failed(format!("a compaction cannot be written down: {error}"))
+}
+
+/// A report without secrets. It is in our own words, which the user's rules are not meant for.
+fn kept(report: &Report, key: SessionKey) -> Result<Redacted> {
+    let mut redactor = Redactor::keyed(Rules::default(), key);
+    redactor.redact_json_to_keep(&json(report)?).map(|json| json.text).map_err(|error| unwritten(&error))
 }
 
 fn entries(
@@ -253,8 +292,8 @@ fn entries(
     let parts = transcript.parts_by_message(first..count);
     let messages = (first..count).filter_map(|index| transcript.message(index)).zip(parts);
     messages
-        .enumerate()
-        .map(|(at, (message, parts))| {
+        .zip(steps(transcript, first..count))
+        .map(|((message, parts), step)| {
             let (text, found) = if let Ok(json) = redactor.redact_json_to_keep(message) {
                 (json.text, json.found.len())
             } else {
@@ -264,27 +303,35 @@ fn entries(
             };
             let blocks = parts.into_iter().map(|part| block(transcript, part, handles, redactor)).collect();
             let terms = terms::of_message(text.as_str());
-            Entry { text, redacted: found > 0, step: step_of(transcript, first + at), blocks, terms }
+            Entry { text, redacted: found > 0, step, blocks, terms }
         })
         .collect()
 }
 
-/// The first message of the step that a message belongs to: results go with the reply before them, and so do replies in a row.
-fn step_of(transcript: &Transcript<'_>, message: usize) -> usize {
+/// For each message of a range the place of the one that its step begins with: results go with the reply before them, and so do
+/// replies in a row.
+fn steps(transcript: &Transcript<'_>, messages: Range<usize>) -> Vec<usize> {
     let lead = transcript.lead();
-    let goes_on = |message: &usize| match transcript.role(*message) {
-        Some(Role::Assistant) => {
-            message.checked_sub(1).is_some_and(|before| transcript.role(before) == Some(Role::Assistant))
-        }
-        Some(Role::Tool) => true,
-        Some(Role::User) => transcript.begins_with_result(*message),
-        Some(Role::System) | None => false,
+    let goes_on = |message: usize| {
+        message > lead
+            && match transcript.role(message) {
+                Some(Role::Assistant) => transcript.role(message - 1) == Some(Role::Assistant),
+                Some(Role::Tool) => true,
+                Some(Role::User) => transcript.begins_with_result(message),
+                Some(Role::System) | None => false,
+            }
     };
-    let mut first = message;
-    while first > lead && goes_on(&first) {
-        first -= 1;
+    let mut step = messages.start;
+    while step > lead && goes_on(step) {
+        step -= 1;
     }
-    first - lead
+    let steps = messages.map(|message| {
+        if !goes_on(message) {
+            step = message;
+        }
+        step - lead
+    });
+    steps.collect()
 }
 
 fn block(

@@ -94,7 +94,8 @@ async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<(
     let longer = [session.id.0.into(), tenant.id.into(), keep.into()];
     sql.run("DELETE FROM requests WHERE session = $1 AND tenant = $2 AND length > $3", &longer).await?;
     sql.run("DELETE FROM epochs WHERE session = $1 AND tenant = $2 AND reach > $3", &longer).await?;
-    let hide = "UPDATE sessions SET state = 'deleted', title = NULL, head = NULL, length = $1 WHERE id = $2 AND tenant = $3";
+    forget_remains(sql, tenant, session).await?;
+    let hide = "UPDATE sessions SET state = 'deleted', title = NULL, model = NULL, head = NULL, length = $1 WHERE id = $2 AND tenant = $3";
     sql.run(hide, &[keep.max(session.begins).into(), id.into(), tenant.id.into()]).await?;
     Ok(())
 }
@@ -120,6 +121,22 @@ async fn lead_elsewhere(
             {
                 message::lead(sql, family, &block.handle, message.int(0)?, place).await?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Takes away what only views of a session showed that are gone: no ledger of its family names the handle any more.
+async fn forget_remains(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<()> {
+    let own = "SELECT handle FROM remains WHERE session = $1";
+    for row in sql.rows(own, &[session.id.0.into()]).await? {
+        let handle = row.text(0)?;
+        let named = "SELECT e.id FROM epochs e JOIN sessions s ON s.id = e.session \
+                     WHERE s.family = $1 AND e.tenant = $2 AND e.ledger LIKE $3 LIMIT 1";
+        let values = [session.family.into(), tenant.id.into(), format!("%{handle}%").into()];
+        if sql.row(named, &values).await?.is_none() {
+            let forget = "DELETE FROM remains WHERE family = $1 AND handle = $2";
+            sql.run(forget, &[session.family.into(), handle.into()]).await?;
         }
     }
     Ok(())

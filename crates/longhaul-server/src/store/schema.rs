@@ -20,6 +20,20 @@ pub(super) struct Migration {
 /// Every step there ever was. A database has as many of them behind it as its version says.
 pub(super) const MIGRATIONS: &[Migration] = &[Migration { sqlite: SQLITE_1, postgres: POSTGRES_1 }];
 
+/// The tables of the newest schema: a database may hold somebody else's beside them.
+pub(super) const TABLES: [&str; 10] = [
+    "tenants",
+    "sessions",
+    "messages",
+    "chunks",
+    "envelopes",
+    "requests",
+    "epochs",
+    "blocks",
+    "remains",
+    "terms",
+];
+
 /// What this program knows.
 #[expect(clippy::cast_possible_wrap, reason = "nobody writes so many")]
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;

@@ -151,8 +151,11 @@ async fn search(
     let mut covered = values(query);
     if let Some(view) = &view {
         covered.extend(in_view(sql, tenant, session, view).await?);
-        for c in &mut pool {
-            c.shown = c.messages.iter().all(|message| view.shows(message.place));
+        // What only a relative said is in nobody's view here.
+        let own = self::ranges(sql, tenant, session, Scope::Session).await?;
+        for candidate in &mut pool {
+            candidate.shown =
+                candidate.messages.iter().all(|m| within(m.number, &own) && view.shows(m.place));
         }
     }
     hits(sql, tenant, phrase, &asked, tell_apart(pool, &covered, most)).await
@@ -175,6 +178,10 @@ async fn ranges(
         |row: &Row| Ok(message::Stretch { session: row.int(0)?, places: row.count(1)?..row.count(2)? });
     let stretches = rows.iter().map(stretch).collect::<Result<Vec<_>>>()?;
     Ok(stretches.iter().filter_map(message::Stretch::numbers).collect())
+}
+
+fn within(number: i64, ranges: &[(i64, i64)]) -> bool {
+    ranges.iter().any(|(first, last)| (*first..=*last).contains(&number))
 }
 
 /// The values that the model sees anyway: in what stands in the view as it was sent, and in what the compaction wrote.
@@ -289,7 +296,7 @@ async fn read(
     let find = format!("{MESSAGE} WHERE tenant = $1 AND step IN ({list}) ORDER BY step, id");
     let rows = sql.rows(&find, &values).await?;
     let mut stored = rows.iter().map(message::stored_message).collect::<Result<Vec<Stored>>>()?;
-    stored.retain(|message| ranges.iter().any(|(first, last)| (*first..=*last).contains(&message.number)));
+    stored.retain(|message| within(message.number, ranges));
     Ok(stored.chunk_by(|a, b| a.step == b.step).map(candidate).collect())
 }
 
@@ -336,7 +343,8 @@ async fn holding(
 /// What each step is worth by the terms of the query in it.
 fn weigh(pool: &mut [Candidate], asked: &[Asked]) {
     let weights: HashMap<&str, f64> = asked.iter().map(|asked| (asked.term.as_str(), asked.weight)).collect();
-    let asked_for: f64 = weights.values().sum();
+    // In one order always, or equal searches would differ in the last digit.
+    let asked_for: f64 = asked.iter().map(|asked| asked.weight).sum();
     let mut counted = Vec::with_capacity(pool.len());
     for candidate in pool.iter() {
         let mut times: BTreeMap<&str, f64> = BTreeMap::new();

@@ -68,10 +68,14 @@ pub(super) struct Row(pub(super) Vec<Value>);
 
 impl Row {
     fn unexpected(&self, column: usize, wanted: &str) -> StoreError {
-        StoreError::Damaged(format!(
-            "column {column} holds {:?} where {wanted} was expected",
-            self.0.get(column)
-        ))
+        let found = match self.0.get(column) {
+            None => "no column",
+            Some(Value::Null) => "nothing",
+            Some(Value::Int(_)) => "a number",
+            Some(Value::Text(_)) => "text",
+            Some(Value::Bytes(_)) => "bytes",
+        };
+        StoreError::Damaged(format!("column {column} holds {found} where {wanted} was expected"))
     }
 
     /// A number.

@@ -200,7 +200,12 @@ fn make(path: &Path) -> Result<()> {
         ))
     };
     if path.exists() {
-        return Ok(());
+        let shown = path.display();
+        return if path.is_file() || path.is_dir() {
+            Ok(())
+        } else {
+            Err(StoreError::Forbidden(format!("{shown} is no file; name another place with --store")))
+        };
     }
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
         private_folder(folder).map_err(refused)?;

@@ -1,12 +1,14 @@
 //! Which session a history belongs to, what of it is written, and what is given back of it.
 
 use longhaul_engine::Dialect;
-use longhaul_server::store::{At, Committed, Reason, State, StoreError, Words};
+use longhaul_engine::redact::Rules;
+use longhaul_server::store::{At, Committed, Keeping, Reason, State, StoreError, Words};
 use serde_json::{Value, json};
 
 use super::ground::Ground;
 use super::speech::{
-    DIALECTS, Turn, bash, body, compact, keep, long_session, outcome, record, reply, steps, user,
+    DIALECTS, NOON, Turn, bash, body, compact, keep, long_session, outcome, parsed, record, reply, steps,
+    user,
 };
 
 tests! {
@@ -26,6 +28,8 @@ tests! {
         sessions_are_found_by_name_and_by_the_beginning_of_it,
         strange_bodies_are_recorded_or_refused_in_one_line,
         sessions_that_share_only_a_system_prompt_are_strangers,
+        a_request_is_given_back_without_what_was_taken_back,
+        a_rule_of_the_users_changes_no_decision,
     ],
 }
 
@@ -428,4 +432,31 @@ async fn strange_bodies_are_recorded_or_refused_in_one_line(ground: Ground) {
         assert_eq!(record(&store, &tenant, &sent).await.new, 0);
     }
     assert!(store.faults().await.unwrap().is_empty());
+}
+
+async fn a_request_is_given_back_without_what_was_taken_back(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let mut turns = long_session();
+    let (session, _) = compact(&store, &tenant, &body(Dialect::Chat, &turns), 2_000).await;
+    store.undo(&tenant, session.id).await.unwrap();
+    turns.extend([reply("Well."), user("Go on.")]);
+    let sent = body(Dialect::Chat, &turns);
+    let session = record(&store, &tenant, &sent).await.session;
+    assert_eq!(store.body(&tenant, &session, At::Request(2)).await.unwrap(), sent);
+}
+
+/// What a user calls a secret may look like what a view is made of: hashes, the names of triggers.
+async fn a_rule_of_the_users_changes_no_decision(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let added =
+        r#"{"rules":[{"name":"hash","pattern":"[0-9a-f]{32}"},{"name":"trigger","pattern":"manual"}]}"#;
+    let rules = Rules::with_user(&serde_json::from_str(added).unwrap()).unwrap();
+    let sent = body(Dialect::Chat, &long_session());
+    let transcript = parsed(&sent);
+    let recorded = store.record(&tenant, &transcript, &rules, NOON).await.unwrap();
+    let outcome = outcome(&recorded, &sent, 2_000);
+    let how = Keeping { rules: &rules, lease: None, at: NOON };
+    store.keep(&tenant, &recorded, &transcript, &outcome, how).await.unwrap();
+    let again = store.record(&tenant, &transcript, &rules, NOON).await.unwrap();
+    assert_eq!(again.view.ledger, outcome.ledger);
 }

@@ -18,6 +18,7 @@ tests! {
         a_handle_of_nothing_is_unknown,
         what_two_sessions_say_alike_is_recalled_when_one_is_gone,
         what_a_compaction_wrote_itself_is_recalled_when_it_is_gone_in_turn,
+        a_history_that_is_written_otherwise_is_recalled_as_well,
     ],
 }
 
@@ -151,5 +152,24 @@ async fn what_a_compaction_wrote_itself_is_recalled_when_it_is_gone_in_turn(grou
     for original in begun.originals.iter().chain(&next.originals) {
         let found = store.recall(&tenant, Some(&session), &original.handle).await.unwrap();
         assert_eq!(found.text.as_str(), original.text, "{:?}", original.what);
+    }
+}
+
+/// The same messages with other white space and other orders of keys are the same session, but a call's arguments are other bytes.
+async fn a_history_that_is_written_otherwise_is_recalled_as_well(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    for dialect in DIALECTS {
+        let sent = body(dialect, &long_session());
+        let first = record(&store, &tenant, &sent).await.session;
+        let value: serde_json::Value = serde_json::from_str(&sent).unwrap();
+        let otherwise = serde_json::to_string_pretty(&value).unwrap();
+        let recorded = record(&store, &tenant, &otherwise).await;
+        assert_eq!((recorded.session.id, recorded.new), (first.id, 0));
+        let outcome = outcome(&recorded, &otherwise, 2_000);
+        keep(&store, &tenant, &recorded, &otherwise, &outcome).await.unwrap();
+        for original in &outcome.originals {
+            let found = store.recall(&tenant, Some(&first), &original.handle).await.unwrap();
+            assert_eq!(found.text.as_str(), original.text, "{dialect:?}");
+        }
     }
 }

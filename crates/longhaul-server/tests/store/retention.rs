@@ -20,6 +20,7 @@ tests! {
         what_is_too_much_goes_the_oldest_first,
         after_a_vacuum_no_byte_of_it_is_left,
         an_archived_parent_goes_with_its_child,
+        what_a_deleted_session_had_folded_goes_though_a_fork_stays,
     ],
     Sqlite: [
         a_vacuum_that_cannot_clear_the_log_says_so,
@@ -238,4 +239,26 @@ async fn an_archived_parent_goes_with_its_child(ground: Ground) {
     assert_eq!(store.body(&tenant, &child, At::Original).await.unwrap(), sent);
     store.delete(&tenant, child.id).await.unwrap();
     assert_eq!(ground.rows().await, empty);
+}
+
+/// A checkpoint quotes what was said behind the place where another session parts, and goes with the session that it is of.
+async fn what_a_deleted_session_had_folded_goes_though_a_fork_stays(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let mut turns = long_session();
+    turns.push(user("The platypus is the mascot, remember that."));
+    let mut session = None;
+    for round in 0..3 {
+        turns.extend(steps(20 * (round + 1), 12, 40));
+        turns.push(user("And on."));
+        session = Some(compact(&store, &tenant, &body(Dialect::Messages, &turns), 1_500).await.0);
+    }
+    let quoted = ground.number("SELECT count(*) FROM remains WHERE text LIKE '%platypus%'").await;
+    assert!(quoted > 0, "a checkpoint that was folded in turn quotes it");
+    let mut fork: Vec<Turn> = long_session()[..2].to_vec();
+    fork.push(user("Something else."));
+    let fork = record(&store, &tenant, &body(Dialect::Messages, &fork)).await.session;
+    assert!(fork.begins > 0);
+    store.delete(&tenant, session.unwrap().id).await.unwrap();
+    let left = ground.number("SELECT count(*) FROM remains").await;
+    assert_eq!(left, 0);
 }

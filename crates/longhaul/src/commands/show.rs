@@ -243,7 +243,7 @@ fn page(told: &Told) -> Page {
 /// How a session came to be.
 fn came(session: &Session) -> String {
     match session.reason.name() {
-        "fork" => format!("fork from message {}", session.begins),
+        "fork" => format!("fork from message {}", session.lead + session.begins),
         other => other.to_owned(),
     }
 }

@@ -115,7 +115,7 @@ pub(super) fn settle(
         let keep = kept.store.keep(&kept.tenant, &recorded, transcript, &outcome, how);
         let whose = match kept.run(keep)? {
             Committed::Done { session, number } => Whose { session: Some(session.name), epoch: Some(number) },
-            Committed::Behind => whose,
+            Committed::Behind => Whose { session: None, epoch: None },
             Committed::Overtaken | Committed::Fenced => continue,
         };
         let Outcome { mut report, body, .. } = outcome;
