@@ -55,6 +55,7 @@ pub mod rewrite;
 pub mod seat;
 pub mod shape;
 mod shell;
+pub mod summary;
 pub mod texts;
 pub mod tokens;
 mod tools;

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeSet;
 
+use super::ask;
 use super::bounds::Bounds;
 use super::draft::{Draft, InPlace, Length};
 use super::engine::{Due, Engine, Load};
@@ -31,6 +32,7 @@ use crate::meter::Meter;
 use crate::passes::ByteLimits;
 use crate::policy::Policy;
 use crate::redact::Redactor;
+use crate::summary::Ask;
 use crate::transcript::{ElementId, Transcript, Unit};
 use crate::{Refused, Tokens};
 
@@ -77,6 +79,16 @@ impl Engine for Compressor {
 
     fn look(&self, policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
         look::look(Meter::of(&policy.model), known, transcript)
+    }
+
+    fn would_ask(
+        &self,
+        policy: &Policy,
+        wish: &Wish,
+        known: &mut Known,
+        transcript: &Transcript<'_>,
+    ) -> Option<Ask> {
+        ask::ask(policy, wish, known, transcript)
     }
 
     fn compact(
@@ -230,13 +242,19 @@ fn by_policy(work: &mut Work<'_, '_, '_>) -> Result<Option<Outcome>, Refused> {
     fit::fit(work, Aim::Window(too_large))
 }
 
+/// What goes where all between these bounds is folded.
+pub(super) fn gone(survey: &Survey<'_, '_>, bounds: &Bounds) -> BTreeSet<usize> {
+    let mut gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
+    bounds.add_orphans(survey, &mut gone);
+    survey.keep_messages_whole(&mut gone);
+    gone
+}
+
 /// What a compaction between these bounds comes to: pruned if that is enough, else folded.
 fn within_bounds<'s, 't, 'b>(work: &mut Work<'s, 't, 'b>, bounds: &Bounds) -> Draft<'s, 't, 'b> {
     let goal = work.occasion.target;
     let mut draft = Draft::new(work.survey);
-    let mut gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
-    bounds.add_orphans(work.survey, &mut gone);
-    work.survey.keep_messages_whole(&mut gone);
+    let gone = gone(work.survey, bounds);
     let has_new = bounds.free().any(|unit| bounds.is_new(unit) && gone.contains(&unit));
     // Who chose from where on all is kept wants the rest folded, however small it is.
     let try_pruning = work.survey.wish.keep_from.is_none() && could_be_enough(work.survey, bounds, goal);
@@ -270,7 +288,7 @@ fn checkpoint_budget(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Opt
 }
 
 /// Whether pruning alone could reach the goal, if it left as little as it can of what it may change.
-fn could_be_enough(survey: &Survey<'_, '_>, bounds: &Bounds, goal: Tokens) -> bool {
+pub(super) fn could_be_enough(survey: &Survey<'_, '_>, bounds: &Bounds, goal: Tokens) -> bool {
     let most: Tokens = bounds.free().map(|unit| survey.prunable(unit)).sum();
     survey.total - most <= goal
 }

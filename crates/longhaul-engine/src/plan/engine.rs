@@ -1,11 +1,12 @@
 //! What an engine is: it says when a compaction is due, and makes one.
 
-use super::{Keep, Outcome, Plan, Wish};
+use super::{Outcome, Plan, Wish};
 use crate::config::EngineName;
 use crate::known::Known;
 use crate::ledger::Ledger;
 use crate::meter::Meter;
 use crate::policy::Policy;
+use crate::summary::Ask;
 use crate::transcript::Transcript;
 use crate::{Refused, Rewrite, Tokens, wire};
 
@@ -25,6 +26,18 @@ pub trait Engine: Sync {
     /// but reads nothing ahead. Gives the tokens of the request.
     fn look(&self, policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
         Meter::of(&policy.model).parts(known, transcript).total()
+    }
+
+    /// What a model would be asked about the units that a compaction of this transcript would fold; nothing where it would fold
+    /// none, and for engines that fold nothing.
+    fn would_ask(
+        &self,
+        _policy: &Policy,
+        _wish: &Wish,
+        _known: &mut Known,
+        _transcript: &Transcript<'_>,
+    ) -> Option<Ask> {
+        None
     }
 
     /// One compaction of a transcript as it stands, if it is due.
@@ -59,13 +72,7 @@ pub trait Engine: Sync {
         let replay = Rewrite::new(transcript, ledger.edits(transcript))?;
         let body = replay.apply(transcript.body);
         let (view, _) = wire::parse(transcript.dialect, &body)?;
-        let own = ledger.checkpoint().map(str::to_owned);
-        let checkpoints = wish.checkpoints.iter().cloned().chain(own).collect();
-        let keep = match &wish.keep {
-            Keep::Originals(handles) => Keep::Originals(handles.after(ledger, transcript)),
-            Keep::Nothing => Keep::Nothing,
-        };
-        let settled = match self.compact(policy, &Wish { keep, checkpoints, ..wish.clone() }, known, &view)? {
+        let settled = match self.compact(policy, &wish.after(ledger, transcript), known, &view)? {
             Plan::Leave(report) => {
                 let ledger = ledger.clone();
                 Outcome { rewrite: replay, body: body.clone(), ledger, report, originals: Vec::new() }
@@ -82,6 +89,26 @@ pub trait Engine: Sync {
         let before = Meter::of(&policy.model).parts(known, transcript).total();
         let report = settled.report.about(before, transcript, &settled.body);
         Ok(Plan::Ready(Outcome { report, ..settled }))
+    }
+
+    /// What a model would be asked, where what was decided before is decided again first.
+    ///
+    /// # Errors
+    /// Edits that cannot be made, which would be a mistake of ours.
+    fn ask(
+        &self,
+        policy: &Policy,
+        wish: &Wish,
+        ledger: &Ledger,
+        known: &mut Known,
+        transcript: &Transcript<'_>,
+    ) -> Result<Option<Ask>, Refused> {
+        if ledger.is_empty() || !ledger.matches(transcript) {
+            return Ok(self.would_ask(policy, wish, known, transcript));
+        }
+        let body = Rewrite::new(transcript, ledger.edits(transcript))?.apply(transcript.body);
+        let (view, _) = wire::parse(transcript.dialect, &body)?;
+        Ok(self.would_ask(policy, &wish.after(ledger, transcript), known, &view))
     }
 }
 

@@ -8,6 +8,7 @@
 //!
 //! It may use `ledger`, `checkpoint` and what is below them.
 
+mod ask;
 mod bounds;
 mod compressor;
 mod draft;
@@ -39,6 +40,7 @@ use std::collections::BTreeMap;
 use crate::config::EngineName;
 use crate::ledger::Ledger;
 use crate::redact::{Rules, SessionKey};
+use crate::summary::Answer;
 use crate::texts::keyed;
 use crate::transcript::{Block, Transcript};
 use crate::{Rewrite, Tokens};
@@ -172,6 +174,8 @@ pub struct Wish {
     pub checkpoints: Vec<String>,
     /// From which message on everything stays as it is; all before it may go.
     pub keep_from: Option<usize>,
+    /// What a model wrote about the units that go, or about the older of them.
+    pub summary: Option<Answer>,
 }
 
 impl Wish {
@@ -179,6 +183,17 @@ impl Wish {
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.force || self.to_tokens.is_some() || self.keep_from.is_some()
+    }
+
+    /// The same for what a ledger leaves of a transcript.
+    fn after(&self, ledger: &Ledger, transcript: &Transcript<'_>) -> Self {
+        let own = ledger.checkpoint().map(str::to_owned);
+        let checkpoints = self.checkpoints.iter().cloned().chain(own).collect();
+        let keep = match &self.keep {
+            Keep::Originals(handles) => Keep::Originals(handles.after(ledger, transcript)),
+            Keep::Nothing => Keep::Nothing,
+        };
+        Self { keep, checkpoints, ..self.clone() }
     }
 }
 
