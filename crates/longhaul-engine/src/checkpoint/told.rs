@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use super::Section;
 use super::bag::Bag;
+use super::brief::Brief;
 use super::forms::Candidate;
 use super::sketch::{Sketch, What};
 use crate::redact::Redacted;
+use crate::tokens::Tokens;
 use crate::transcript::BlockAt;
 
 /// Something that a model told, under one of the headings.
@@ -36,6 +38,8 @@ pub struct Told<'d> {
 const SAID: f32 = 0.75;
 /// A rule is a rule by its exact words.
 const SAID_RULE: f32 = 0.9;
+/// A summary of so much of the budget is a whole one.
+const WHOLE: f64 = 0.4;
 /// What is worth more because it was told wrong.
 const WRONG: f64 = 4.0;
 
@@ -44,11 +48,16 @@ pub(super) struct Heard<'d> {
     told: Told<'d>,
     all: Bag,
     wishes: Bag,
+    /// How much of a handover it is: nothing of one at 0, a whole one at 1.
+    fullness: f64,
 }
 
 impl<'d> Heard<'d> {
-    pub(super) fn of(told: Told<'d>) -> Self {
+    pub(super) fn of(told: Told<'d>, brief: &Brief<'_>) -> Self {
         let (mut all, mut wishes) = (Bag::default(), Bag::default());
+        let tokens: Tokens =
+            told.statements.iter().map(|statement| brief.counter.count(statement.text.as_str())).sum();
+        let fullness = (tokens.number() as f64 / brief.budget.share(WHOLE).number().max(1) as f64).min(1.0);
         for statement in told.statements {
             let bag = Bag::of(statement.text.as_str());
             if matches!(statement.section, Section::Constraints | Section::Goal | Section::ActiveTask) {
@@ -56,7 +65,7 @@ impl<'d> Heard<'d> {
             }
             all.join(&bag);
         }
-        Self { told, all, wishes }
+        Self { told, all, wishes, fullness }
     }
 
     /// What a candidate is worth beside what was told; nothing where that says it already.
@@ -73,6 +82,9 @@ impl<'d> Heard<'d> {
             return (own.share_in(&self.wishes) < SAID_RULE).then_some(1.0);
         }
         let share = own.share_in(&self.all);
-        (share < SAID).then(|| f64::from(1.0 - share))
+        // What the agent thought on the way is for the summary to tell, right or wrong; where there is none, it is all there is.
+        let thought = matches!(sketch.what, What::Answer(..) | What::Heard(_));
+        let wanted = if thought { 1.0 - self.fullness } else { 1.0 };
+        (share < SAID && wanted > 0.0).then(|| f64::from(1.0 - share) * wanted)
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn write(brief: &Brief<'_>, redactor: &mut Redactor) -> Written {
     }
     sketches.sort_by_key(|sketch| sketch.at);
     let mut writer = Writer::new(brief, redactor, &sketches);
-    let heard = brief.told.map(Heard::of);
+    let heard = brief.told.map(|told| Heard::of(told, brief));
     let mut candidates: Vec<Candidate> = Vec::with_capacity(sketches.len());
     let mut lost: Vec<bool> = Vec::with_capacity(sketches.len());
     for sketch in &sketches {

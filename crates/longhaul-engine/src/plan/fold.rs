@@ -13,7 +13,7 @@ use crate::checkpoint::{self, Brief, Checkpoint, Quoted, Section, Told, Topic};
 use crate::evidence::Evidence;
 use crate::ledger::Placed;
 use crate::redact::{Content, Redacted};
-use crate::summary::{Audited, Finding, Mended, audit};
+use crate::summary::{Answer, Audited, Finding, Mended, audit};
 use crate::texts::{Closing, Marker, signed};
 use crate::transcript::{Block, BlockAt, Form, Part, PartKind, UnitKind};
 use crate::wire::Role;
@@ -145,6 +145,13 @@ pub(super) const SMALLEST: Tokens = Tokens(400);
 /// The most that a handover in place of so many tokens may cost: nobody reads a longer one.
 pub(super) fn largest(replaced: Tokens) -> Tokens {
     Tokens(1_500 + replaced.number() / 33)
+}
+
+/// What a checkpoint needs that says a summary which was handed in, and what it lost.
+pub(super) fn summary(survey: &Survey<'_, '_>) -> Tokens {
+    const LOST: f64 = 1.4;
+    let tokens = |answer: &Answer| survey.meter.counter.count(&answer.text).share(LOST);
+    survey.wish.summary.as_ref().map_or(Tokens::ZERO, tokens)
 }
 
 /// What a person's words add to themselves in a checkpoint: a mark, and their part of the heading.
