@@ -37,7 +37,7 @@ impl Said {
             Value::Object(_) => &value["error"],
             _ => value,
         };
-        let texts = [&error["message"], &error["error"], &error["detail"], &error["metadata"]["raw"]];
+        let texts = [&error["message"], &error["error"], &error["detail"], &error["metadata"]["raw"], error];
         let words: Vec<String> = texts.into_iter().filter_map(words_of).collect();
         let codes = [&error["type"], &error["code"], &error["status"], &value["type"], &value["code"]];
         let codes = codes.into_iter().filter_map(words_of).collect();
@@ -95,6 +95,7 @@ mod tests {
                 r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"the real reason"}}}"#,
                 "Provider returned error the real reason",
             ),
+            (r#""busy""#, "busy"),
             ("<html>Bad Gateway</html>", "<html>Bad Gateway</html>"),
             ("", ""),
         ];
@@ -112,9 +113,9 @@ mod tests {
     fn what_is_shown_is_short_on_one_line_and_without_secrets() {
         let upstream =
             Upstream::new(Provider::named("openai").unwrap(), None, Key::new("plain-key-of-ours")).unwrap();
-        let said = shown(&upstream, "wrong key\nplain-key-of-ours, not AKIAIOSFODNN7EXAMPLE\n");
+        let said = shown(&upstream, "wrong key\nplain-key-of-ours, not AKIAQ7RZ2MTX5PWN3KVB\n");
         assert!(said.as_str().starts_with("wrong key [key], not "), "{said}");
-        assert!(!said.as_str().contains("AKIAIOSFODNN7"), "{said}");
+        assert!(!said.as_str().contains("AKIAQ7RZ2MTX5PWN3KVB"), "{said}");
         assert!(shown(&upstream, &"words ".repeat(100_000)).as_str().chars().count() <= SHOWN + 1);
     }
 }
