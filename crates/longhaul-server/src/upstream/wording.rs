@@ -113,7 +113,7 @@ impl Row {
         if status.zip(self.from).is_some_and(|(status, from)| status < from) {
             return None;
         }
-        let found = self.pattern.as_ref().and_then(|pattern| pattern.captures(&said.words));
+        let found = self.pattern.as_ref().and_then(|pattern| pattern.captures(said.opening()));
         let coded = said.codes.iter().any(|code| self.codes.contains(code));
         (found.is_some() || coded).then(|| {
             let tokens = |name: &str, field: &Option<String>| {

@@ -21,6 +21,8 @@ use draft::{Draft, Odd};
 const LARGEST: usize = 64 * 1024 * 1024;
 /// What an event stream can begin with, a comment too.
 const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+/// The mark of UTF-8, which can stand before anything.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 /// The data of the event that ends a Chat stream.
 const DONE: &[u8] = b"[DONE]";
 
@@ -72,7 +74,7 @@ impl<'u> Reading<'u> {
             Shape::Open(bytes) => {
                 bytes.extend_from_slice(piece);
                 let bytes = std::mem::take(bytes);
-                return self.open(bytes);
+                return self.open(&bytes);
             }
         }
         Ok(Progress::More)
@@ -99,26 +101,22 @@ impl<'u> Reading<'u> {
         }
     }
 
-    fn open(&mut self, bytes: Vec<u8>) -> Result<Progress, Trouble> {
-        let seen = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes).trim_ascii_start();
+    /// Finds out what the bytes are. Blanks before them say nothing: some upstreams send them so that nobody hangs up.
+    fn open(&mut self, bytes: &[u8]) -> Result<Progress, Trouble> {
+        let seen = bytes.strip_prefix(MARK).unwrap_or(bytes).trim_ascii_start();
         if seen.starts_with(b"{") || seen.starts_with(b"[") {
             self.shape = Shape::Json(seen.to_vec());
-            return Ok(Progress::More);
-        }
-        if FIELDS.iter().any(|field| seen.starts_with(field)) {
+        } else if FIELDS.iter().any(|field| seen.starts_with(field)) {
             let mut events = Events::default();
-            let ended = events.feed(&bytes);
+            let ended = events.feed(seen);
             self.shape = Shape::Events(events);
             return self.events(ended);
+        } else if MARK.starts_with(seen) || FIELDS.iter().any(|field| field.starts_with(seen)) {
+            self.shape = Shape::Open(seen.to_vec());
+        } else {
+            return Err(self.garbled(&String::from_utf8_lossy(seen)));
         }
-        if seen.is_empty()
-            || FIELDS.iter().any(|field| field.starts_with(seen))
-            || "\u{feff}".as_bytes().starts_with(seen)
-        {
-            self.shape = Shape::Open(bytes);
-            return Ok(Progress::More);
-        }
-        Err(self.garbled(&String::from_utf8_lossy(seen)))
+        Ok(Progress::More)
     }
 
     fn events(&mut self, events: Vec<Vec<u8>>) -> Result<Progress, Trouble> {
@@ -219,6 +217,21 @@ mod tests {
         for (dialect, body, text, finish) in cases {
             let reply = read(dialect, body).unwrap();
             assert_eq!((reply.text.as_str(), reply.finish), (text, finish), "{body}");
+        }
+    }
+
+    #[test]
+    fn blanks_and_a_mark_before_an_answer_say_nothing() {
+        let body = r#"{"choices":[{"message":{"content":"a"}}]}"#;
+        let events = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n";
+        for answer in [body, events] {
+            for before in ["", "\n\n", " \r\n ", "\u{feff}"] {
+                assert_eq!(
+                    read(Dialect::Chat, &format!("{before}{answer}")).unwrap().text,
+                    "a",
+                    "{before:?}"
+                );
+            }
         }
     }
 
