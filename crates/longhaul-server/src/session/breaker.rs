@@ -207,8 +207,12 @@ mod tests {
     use super::*;
 
     const WINDOW: Tokens = Tokens(20_000);
-    const VAIN: Outcome =
-        Outcome { before: Tokens(10_000), after: Tokens(9_500), checkpoint: Tokens(100), floor: Tokens(9_000) };
+    const VAIN: Outcome = Outcome {
+        before: Tokens(10_000),
+        after: Tokens(9_500),
+        checkpoint: Tokens(100),
+        floor: Tokens(9_000),
+    };
 
     #[test]
     fn two_in_vain_pause_and_a_probe_that_works_ends_it() {

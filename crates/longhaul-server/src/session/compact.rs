@@ -10,7 +10,7 @@ use longhaul_engine::{Tokens, Transcript};
 
 use super::command::Preview;
 use super::due::{Cause, Need};
-use super::hooks::{Compacted, Going};
+use super::hooks::{Compacted, Going, with_kept};
 use super::recorder::Kept;
 use super::request::{Request, Size, Wanted, hash, replayed};
 use super::turn::Said;
@@ -106,7 +106,9 @@ impl Session {
         if cause.need == Need::IfItPays {
             said.say(words::begins(&size.measured, &request.policy, &cause.reason));
         }
-        self.show_going(&request.transcript, &outcome);
+        if let Some(more) = self.show_going(request, &outcome) {
+            outcome = more;
+        }
         let epoch = match self.commit(&request.transcript, &outcome, now).await {
             Ok(Kept::Epoch(epoch)) => Some(epoch),
             Ok(Kept::Nowhere) => None,
@@ -204,9 +206,12 @@ impl Session {
         }
     }
 
-    fn show_going(&self, transcript: &Transcript<'_>, outcome: &Outcome) {
-        let going = Going::between(&self.ledger, &outcome.ledger, transcript);
-        let _ = self.host.going(&going);
+    /// Shows the host what goes. Where it hands in text to be kept, the compaction with that.
+    fn show_going(&self, request: &Request<'_>, outcome: &Outcome) -> Option<Outcome> {
+        let transcript = &request.transcript;
+        let text = self.host.going(&Going::between(&self.ledger, &outcome.ledger, transcript))?;
+        let about = (transcript, &request.policy);
+        with_kept(outcome, &text, about, &self.settings.rules, self.key().as_ref())
     }
 
     async fn commit(
@@ -215,7 +220,9 @@ impl Session {
         outcome: &Outcome,
         now: Moment,
     ) -> Result<Kept, String> {
-        let Some(recorder) = &mut self.recorder else { return Ok(Kept::Epoch(outcome.ledger.epoch as usize)) };
+        let Some(recorder) = &mut self.recorder else {
+            return Ok(Kept::Epoch(outcome.ledger.epoch as usize));
+        };
         let kept = recorder.commit(transcript, outcome, &self.settings.rules, now).await;
         kept.map_err(|error| format!("the store did not keep the compaction, which is left undone: {error}"))
     }

@@ -12,7 +12,8 @@ use crate::upstream::Trouble;
 /// After a broken stream, or what is no JSON.
 const BROKEN: Duration = Duration::from_secs(30);
 /// After the first time-out in a row, the second, and every further one.
-const TIMED_OUT: [Duration; 3] = [Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(900)];
+const TIMED_OUT: [Duration; 3] =
+    [Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(900)];
 /// Where nobody answers, or nobody who would.
 const NOBODY: Duration = Duration::from_secs(600);
 /// Where the provider asks for patience and does not say how much.

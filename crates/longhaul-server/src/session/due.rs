@@ -70,9 +70,8 @@ impl Standing<'_> {
     pub(super) fn verdict(&self) -> Verdict {
         let Self { policy, measured, .. } = *self;
         let tokens = measured.tokens;
-        let due = |trigger, reason| {
-            Verdict::Compact(Cause { trigger, reason, need: Need::Due, to_tokens: None })
-        };
+        let due =
+            |trigger, reason| Verdict::Compact(Cause { trigger, reason, need: Need::Due, to_tokens: None });
         let if_it_pays = |trigger, reason: &str| {
             let reason = reason.to_owned();
             Verdict::Compact(Cause { trigger, reason, need: Need::IfItPays, to_tokens: None })
@@ -90,7 +89,8 @@ impl Standing<'_> {
         }
         if self.in_loop() && tokens <= policy.drop_oldest {
             return Verdict::Leave(
-                "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends".to_owned(),
+                "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends"
+                    .to_owned(),
             );
         }
         let hygiene = policy.window.share(self.settings.hygiene);
@@ -100,11 +100,12 @@ impl Standing<'_> {
         }
         let overflows = tokens + self.reply() > policy.window;
         if self.held && !overflows {
-            return Verdict::Leave("a compaction was taken back, and nobody has said anything since".to_owned());
+            return Verdict::Leave(
+                "a compaction was taken back, and nobody has said anything since".to_owned(),
+            );
         }
         let wish = Wish { trigger: self.at_threshold, ..Wish::default() };
-        let load =
-            Load { tokens, reply: self.reply(), bytes: self.view.body.len(), in_loop: self.in_loop() };
+        let load = Load { tokens, reply: self.reply(), bytes: self.view.body.len(), in_loop: self.in_loop() };
         if let Due::Now(reason) = self.engine.due(policy, &wish, &load) {
             return due(self.at_threshold, reason);
         }
@@ -117,7 +118,10 @@ impl Standing<'_> {
         if policy.prices.is_some() {
             return if_it_pays(Trigger::Preflight, "it costs less in the end");
         }
-        Verdict::Leave(format!("{tokens} tokens are below the threshold of {}", self.engine.starts_at(policy)))
+        Verdict::Leave(format!(
+            "{tokens} tokens are below the threshold of {}",
+            self.engine.starts_at(policy)
+        ))
     }
 
     /// How small a request has to be after one of this size was refused: where the window is known to be smaller, the policy's own

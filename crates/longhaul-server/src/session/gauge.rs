@@ -205,8 +205,7 @@ mod tests {
         let count = |tokens, view| Count { tokens: Tokens(tokens), factor: 1.0, view };
         assert_eq!(gauge.measure(count(900, 0), &calibration).by, By::Estimate);
         gauge.sent(count(1_000, 0));
-        let usage =
-            Usage { input: Some(Tokens(1_200)), output: Some(Tokens(50)), ..Usage::default() };
+        let usage = Usage { input: Some(Tokens(1_200)), output: Some(Tokens(50)), ..Usage::default() };
         assert_eq!(gauge.reported(&usage, &mut calibration), Some(Tokens(1_250)));
         let next = gauge.measure(count(1_100, 0), &calibration);
         assert_eq!(next, Measured { tokens: Tokens(1_300), by: By::Provider });

@@ -100,13 +100,8 @@ impl Session {
         }
         let cause = Cause { trigger, reason: String::new(), need: Need::Due, to_tokens: None };
         let wish = self.wish(&cause, &Extra::default());
-        let asked = request.engine.ask(
-            &request.policy,
-            &wish,
-            &self.ledger,
-            &mut self.known,
-            &request.transcript,
-        );
+        let asked =
+            request.engine.ask(&request.policy, &wish, &self.ledger, &mut self.known, &request.transcript);
         let Ok(Some(ask)) = asked else { return };
         if self.prepared.was_asked(&ask.covers) {
             return;
@@ -123,7 +118,10 @@ impl Session {
             }
         };
         let Some(mark) = self.host.mark() else { return };
-        said.say(format!("{} writes a summary of what the next compaction will fold", first.writer.model.name));
+        said.say(format!(
+            "{} writes a summary of what the next compaction will fold",
+            first.writer.model.name
+        ));
         self.state.breaker.spend(expected, now);
         let beginning = Beginning::of(&request.transcript, request.policy.protect_last);
         let basis = Basis { ledger: self.ledger.clone(), beginning };
@@ -149,7 +147,14 @@ impl Session {
         let own = main.map(|upstream| {
             let price = request.policy.prices.as_ref().map(|prices| prices.price);
             let model = request.policy.model.clone();
-            self.own(request, seen, measured, ask, Writer { model, price, upstream, patience: auxiliary.patience }, now)
+            self.own(
+                request,
+                seen,
+                measured,
+                ask,
+                Writer { model, price, upstream, patience: auxiliary.patience },
+                now,
+            )
         });
         let auxiliary = Attempt { price: small_price(ask, &auxiliary), writer: auxiliary, way: Way::Small };
         let Some(own) = own else {

@@ -19,8 +19,9 @@ impl Pressure {
         let crossed = is_high && !self.told;
         self.told = is_high;
         let share = 100.0 * tokens.number() as f64 / threshold.number().max(1) as f64;
-        crossed
-            .then(|| format!("context at {share:.0} % of the compaction threshold ({tokens}/{threshold} tokens)"))
+        crossed.then(|| {
+            format!("context at {share:.0} % of the compaction threshold ({tokens}/{threshold} tokens)")
+        })
     }
 }
 

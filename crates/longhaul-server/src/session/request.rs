@@ -93,8 +93,8 @@ impl Session {
         self.turn_to(&named, said).await;
         let held = self.record(&transcript, now, said).await;
         let learned = self.learned.get(&self.model).cloned().unwrap_or_default();
-        let policy =
-            windows::policy(&self.settings.config, &self.model, &learned).map_err(|error| error.to_string())?;
+        let policy = windows::policy(&self.settings.config, &self.model, &learned)
+            .map_err(|error| error.to_string())?;
         self.introduce(&policy, &learned, said);
         let view = replayed(&self.ledger, &transcript).map_err(|error| error.to_string())?;
         let engine = plan::engine(policy.engine);
@@ -260,7 +260,9 @@ impl Session {
             now,
         };
         match (standing.verdict(), wanted) {
-            (Verdict::Compact(Cause { need: Need::IfItPays, .. }), _) if measured.tokens < self.not_before => {
+            (Verdict::Compact(Cause { need: Need::IfItPays, .. }), _)
+                if measured.tokens < self.not_before =>
+            {
                 Verdict::Leave(format!("it would not pay at {} tokens", measured.tokens))
             }
             (Verdict::Compact(_), Wanted::Idle) if !standing.lapsed => {

@@ -9,7 +9,10 @@ use super::gauge::Measured;
 /// A compaction begins.
 pub(super) fn begins(measured: &Measured, policy: &Policy, reason: &str) -> String {
     let Measured { tokens, by } = measured;
-    format!("compacting at {tokens} tokens ({} % of the window, {by}): {reason}", share(*tokens, policy.window))
+    format!(
+        "compacting at {tokens} tokens ({} % of the window, {by}): {reason}",
+        share(*tokens, policy.window)
+    )
 }
 
 /// It is done.

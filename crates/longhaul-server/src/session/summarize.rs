@@ -188,7 +188,8 @@ impl Call<'_> {
         let question = Question { upstream: Arc::clone(&self.writer.upstream), asked, patience };
         // Whoever is asked keeps to its patience by its own word; nobody hangs on that word.
         let answer = tokio::time::timeout(patience.whole, self.models.answer(question)).await;
-        let reply = answer.map_err(|_| Trouble::TimedOut(Stage::Whole)).flatten().map_err(Failure::Trouble)?;
+        let reply =
+            answer.map_err(|_| Trouble::TimedOut(Stage::Whole)).flatten().map_err(Failure::Trouble)?;
         self.pay(&reply);
         let end = match reply.finish {
             Finish::Whole => End::Whole,

@@ -33,13 +33,7 @@ impl Session {
     }
 
     /// Whether this one does.
-    pub(super) fn pays(
-        &self,
-        request: &Request<'_>,
-        report: &Report,
-        size: Size,
-        now: Moment,
-    ) -> bool {
+    pub(super) fn pays(&self, request: &Request<'_>, report: &Report, size: Size, now: Moment) -> bool {
         let warm = self.still_warm(report.tokens.warm, now);
         self.worth(request, Prospect { tokens: report.tokens.after, warm }, size, now)
     }

@@ -114,7 +114,11 @@ mod tests {
 
         let stated = ModelOverride { context_length: Some(Tokens(64_000)), ..ModelOverride::default() };
         config.models.insert("house-model".to_owned(), stated);
-        assert_eq!(policy(&config, "house-model", &learned).unwrap().window, Tokens(32_000), "it says so now");
+        assert_eq!(
+            policy(&config, "house-model", &learned).unwrap().window,
+            Tokens(32_000),
+            "it says so now"
+        );
         let later: Learned = serde_json::from_str(&serde_json::to_string(&learned).unwrap()).unwrap();
         assert_eq!(policy(&config, "house-model", &later).unwrap().window, Tokens(64_000), "it once said so");
         assert_eq!(policy(&Config::default(), "house-model", &later).unwrap().window, Tokens(32_000));

@@ -7,7 +7,9 @@ use std::time::Duration;
 use longhaul_engine::Tokens;
 use longhaul_engine::prices::Usage;
 use longhaul_server::session::{First, Settings, Summarizer, Writer};
-use longhaul_server::upstream::{Asked, Finish, Models, Patience, Provider, Question, Reply, Trouble, Upstream};
+use longhaul_server::upstream::{
+    Asked, Finish, Models, Patience, Provider, Question, Reply, Trouble, Upstream,
+};
 
 /// One answer: after how long, and what.
 #[derive(Debug, Clone)]

@@ -6,7 +6,9 @@ use longhaul_engine::plan::{Trigger, WrittenBy};
 use longhaul_engine::prices::Usage;
 use longhaul_server::session::{Action, Automatic, Command, Session, Settings};
 
-use super::world::{Agent, MODEL, NOON, at, checkpoints, compacted_by, request, says, settings, valid};
+use super::world::{
+    Agent, MODEL, NOON, at, checkpoints, compacted, compacted_by, request, says, settings, usage, valid,
+};
 
 #[tokio::test]
 async fn a_request_below_the_threshold_goes_as_it_came() {
@@ -34,7 +36,10 @@ async fn at_the_threshold_it_is_compacted_and_then_replayed_word_for_word() {
     let body = agent.body();
     let next = request(&mut session, &body, at(10)).await;
     assert_eq!(next.action, Action::Replayed);
-    assert!(next.body.starts_with(first.trim_end_matches("]}")), "what was sent is sent again, byte for byte");
+    assert!(
+        next.body.starts_with(first.trim_end_matches("]}")),
+        "what was sent is sent again, byte for byte"
+    );
     assert_eq!(checkpoints(&next.body), 1);
 }
 
@@ -45,14 +50,13 @@ async fn the_providers_count_over_the_threshold_is_enough() {
     agent.fill(7_000);
     let body = agent.body();
     assert_eq!(request(&mut session, &body, NOON).await.action, Action::None);
-    let usage =
-        Usage { input: Some(Tokens(10_500)), output: Some(Tokens(100)), ..Usage::default() };
+    let usage = Usage { input: Some(Tokens(10_500)), output: Some(Tokens(100)), ..Usage::default() };
     let after = session.after(&usage, at(1)).await;
     assert!(after.due.unwrap().contains("10,600 tokens by the provider's count"));
     agent.step(1);
     let body = agent.body();
     let turn = request(&mut session, &body, at(2)).await;
-    compacted_by(&turn);
+    compacted(&turn);
     assert_eq!(turn.report.unwrap().trigger, Trigger::Reply);
 }
 
@@ -63,7 +67,7 @@ async fn an_input_that_leaves_no_room_for_its_reply_is_compacted() {
     agent.fill(6_000);
     let body = agent.body().replacen("{\"model\"", "{\"max_tokens\":16000,\"model\"", 1);
     let turn = session.before(&body, NOON).await;
-    compacted_by(&turn);
+    compacted(&turn);
     assert!(turn.reason.contains("pass the window"), "{}", turn.reason);
 }
 
@@ -74,7 +78,7 @@ async fn a_session_that_grew_overnight_meets_hygiene() {
     agent.fill(20_000);
     let body = agent.body();
     let turn = request(&mut session, &body, NOON).await;
-    compacted_by(&turn);
+    compacted(&turn);
     assert_eq!(turn.report.unwrap().trigger, Trigger::Hygiene);
 }
 
@@ -95,7 +99,7 @@ async fn what_is_off_stays_off_and_can_still_be_asked_for() {
     let body = agent.body();
     assert_eq!(request(&mut session, &body, NOON).await.action, Action::None);
     let asked = session.command(Command::parse("/compress").unwrap(), &body, at(1)).await;
-    compacted_by(&asked);
+    compacted(&asked);
     assert_eq!(request(&mut session, &body, at(2)).await.action, Action::Replayed);
 }
 
@@ -114,7 +118,7 @@ async fn a_command_says_what_it_did_or_that_nothing_changed() {
     assert!(says(&preview, "a preview: compacted: ") && preview.action == Action::None, "{:?}", preview.said);
     assert!(session.ledger().is_empty(), "a preview changes nothing");
     let focused = session.command(Command::parse("/compress target3").unwrap(), &body, at(1)).await;
-    compacted_by(&focused);
+    compacted(&focused);
     assert!(says(&focused, "focus: target3"), "{:?}", focused.said);
     valid(&focused.body);
     let again = session.command(Command::parse("/compress target3").unwrap(), &body, at(2)).await;
@@ -134,8 +138,11 @@ async fn compress_here_keeps_the_newest_exchanges() {
     }
     let body = agent.body();
     let turn = session.command(Command::parse("/compress here 2").unwrap(), &body, NOON).await;
-    compacted_by(&turn);
-    let kept = &body[body.find("{\"content\":\"Now the second").or(body.find("{\"role\":\"user\",\"content\":\"Now the second")).unwrap()..];
+    compacted(&turn);
+    let kept = &body[body
+        .find("{\"content\":\"Now the second")
+        .or(body.find("{\"role\":\"user\",\"content\":\"Now the second"))
+        .unwrap()..];
     assert!(turn.body.ends_with(kept), "the newest two exchanges stand as they were");
 }
 
@@ -148,7 +155,7 @@ async fn a_lapsed_cache_makes_compacting_free() {
     assert_eq!(request(&mut session, &body, NOON).await.action, Action::None);
     assert_eq!(session.idle(&body, at(60)).await.action, Action::None, "the cache is warm");
     let idle = session.idle(&body, at(400)).await;
-    compacted_by(&idle);
+    compacted(&idle);
     assert_eq!(idle.report.unwrap().trigger, Trigger::Idle);
     assert_eq!(request(&mut session, &body, at(500)).await.action, Action::Replayed);
 }
@@ -180,10 +187,10 @@ async fn inside_the_band_the_price_decides() {
         agent.step(8);
         let body = agent.body();
         let turn = request(&mut session, &body, at(10 * turn)).await;
+        session.after(&usage(&turn.body), NOON).await;
         if turn.action == Action::Compacted {
             compacted.push((turn.measured.unwrap().tokens, turn.reason));
         }
-        session.after(&super::world::usage(&body), NOON).await;
     }
     let early = compacted.iter().filter(|(tokens, _)| *tokens < Tokens(10_000)).count();
     assert!(early > 0 && compacted.len() < 12, "{compacted:?}");
@@ -206,7 +213,7 @@ async fn a_switch_to_a_smaller_window_compacts() {
     agent.model = "tiny-model";
     let body = agent.body();
     let turn = request(&mut session, &body, at(5)).await;
-    compacted_by(&turn);
+    compacted(&turn);
     assert!(says(&turn, "goes on with tiny-model instead of house-model"), "{:?}", turn.said);
 }
 

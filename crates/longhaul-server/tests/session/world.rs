@@ -1,11 +1,15 @@
 //! An agent in a small window, and a clock that only moves when it is told to.
 
-use longhaul_engine::Tokens;
 use longhaul_engine::check::{Target, check};
 use longhaul_engine::config::{Config, ModelOverride};
+use longhaul_engine::known::Known;
+use longhaul_engine::ledger::Ledger;
+use longhaul_engine::plan::{Compressor, Engine, Plan, Wish, WrittenBy};
+use longhaul_engine::policy::Policy;
 use longhaul_engine::prices::Usage;
 use longhaul_engine::redact::SessionKey;
-use longhaul_engine::Dialect;
+use longhaul_engine::summary::{Answer, Covers, End};
+use longhaul_engine::{Dialect, Tokens, models, wire};
 use longhaul_server::agents::Moment;
 use longhaul_server::session::{Action, Session, Settings, Turn};
 use serde_json::{Value, json};
@@ -50,12 +54,20 @@ impl Agent {
         self.steps += 1;
         let id = format!("call_{n}");
         let arguments = json!({"command": format!("make target{n}")}).to_string();
-        let call = json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
+        let call =
+            json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
         let noise: String =
             (0..lines).map(|line| format!("compiling unit {n}_{line} of the project\n")).collect();
         let output =
             format!("{noise}src/file{n}.rs:17: error: mismatched types in step {n}\nexit code: {}\n", n % 2);
-        self.messages.push(json!({"role": "assistant", "content": null, "tool_calls": [call]}));
+        let thoughts = format!(
+            "Target {n} does not build yet. I changed src/file{n}.rs so that the parser of module{n} takes {} fields, and I will see \
+             whether line {} still has the wrong type. The helper in lib{n}.rs stays as it is, because {} other places use it.",
+            n + 3,
+            n * 7 + 17,
+            n % 5 + 2
+        );
+        self.messages.push(json!({"role": "assistant", "content": thoughts, "tool_calls": [call]}));
         self.messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
     }
 
@@ -110,9 +122,39 @@ pub(crate) fn says(turn: &Turn<'_>, words: &str) -> bool {
     turn.said.iter().any(|line| line.contains(words))
 }
 
-/// That a turn was compacted, and by whom its checkpoint was written.
+/// That a turn was compacted.
 #[track_caller]
-pub(crate) fn compacted_by(turn: &Turn<'_>) -> longhaul_engine::plan::WrittenBy {
+pub(crate) fn compacted(turn: &Turn<'_>) {
+    assert_eq!(turn.action, Action::Compacted, "{}: {:?}", turn.reason, turn.said);
+}
+
+/// The same, and by whom its checkpoint was written.
+#[track_caller]
+pub(crate) fn compacted_by(turn: &Turn<'_>) -> WrittenBy {
     assert_eq!(turn.action, Action::Compacted, "{}: {:?}", turn.reason, turn.said);
     turn.report.as_ref().unwrap().checkpoint.unwrap().by
+}
+
+/// That a model wrote it, if the engine takes anybody's words for a checkpoint.
+#[track_caller]
+pub(crate) fn by_model(by: WrittenBy) {
+    let wanted = if takes_summaries() { WrittenBy::Model } else { WrittenBy::Code };
+    assert_eq!(by, wanted);
+}
+
+fn takes_summaries() -> bool {
+    let mut agent = Agent::new();
+    agent.fill(14_000);
+    let body = agent.body();
+    let (transcript, _) = wire::parse(None, &body).unwrap();
+    let settings = settings(20_000);
+    let (policy, _) = Policy::new(&settings.config, &models::find(MODEL)).unwrap();
+    let text = super::script::SUMMARY.to_owned();
+    let answer = Answer { covers: Covers::AllThatGoes, text, by: "somebody".to_owned(), end: End::Whole };
+    let wish = Wish { force: true, summary: Some(answer), ..Wish::default() };
+    let plan = Compressor.plan(&policy, &wish, &Ledger::default(), &mut Known::default(), &transcript);
+    match plan.unwrap() {
+        Plan::Ready(outcome) => outcome.report.checkpoint.unwrap().by == WrittenBy::Model,
+        Plan::Leave(report) => panic!("{}", report.reason),
+    }
 }
