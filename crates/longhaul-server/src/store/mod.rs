@@ -33,6 +33,7 @@ mod search;
 mod session;
 mod sql;
 mod sqlite;
+mod standing;
 mod tenant;
 mod terms;
 

@@ -4,6 +4,7 @@
 //! tenants ◀── sessions ◀── messages        the log: written once, in order; a fork shares its parent's beginning
 //!                │    ◀── requests ──▶ envelopes ──▶ chunks      what stood around the messages, request by request
 //!                │    ◀── epochs           the views; `sessions.head` is the one in force
+//!                │    ◀── states           how its compactions are going; `models`: what was learned of those that answer
 //!                └family◀── blocks, remains  what a handle leads to
 //! ```
 //!
@@ -18,10 +19,13 @@ pub(super) struct Migration {
 }
 
 /// Every step there ever was. A database has as many of them behind it as its version says.
-pub(super) const MIGRATIONS: &[Migration] = &[Migration { sqlite: SQLITE_1, postgres: POSTGRES_1 }];
+pub(super) const MIGRATIONS: &[Migration] = &[
+    Migration { sqlite: SQLITE_1, postgres: POSTGRES_1 },
+    Migration { sqlite: SQLITE_2, postgres: POSTGRES_2 },
+];
 
 /// The tables of the newest schema: a database may hold somebody else's beside them.
-pub(super) const TABLES: [&str; 10] = [
+pub(super) const TABLES: [&str; 12] = [
     "tenants",
     "sessions",
     "messages",
@@ -32,6 +36,8 @@ pub(super) const TABLES: [&str; 10] = [
     "blocks",
     "remains",
     "terms",
+    "states",
+    "models",
 ];
 
 /// What this program knows.
@@ -128,6 +134,17 @@ CREATE TABLE remains (
   PRIMARY KEY (family, handle));
 CREATE TABLE terms (message BIGINT PRIMARY KEY, terms TSVECTOR NOT NULL);
 CREATE INDEX terms_by_term ON terms USING GIN (terms) WITH (fastupdate = off);
+";
+
+const SQLITE_2: &str = "
+CREATE TABLE states (session INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, state TEXT NOT NULL);
+CREATE TABLE models (
+  tenant INTEGER NOT NULL, name TEXT NOT NULL, learned TEXT NOT NULL, PRIMARY KEY (tenant, name)) WITHOUT ROWID;
+";
+
+const POSTGRES_2: &str = "
+CREATE TABLE states (session BIGINT PRIMARY KEY, tenant BIGINT NOT NULL, state TEXT NOT NULL);
+CREATE TABLE models (tenant BIGINT NOT NULL, name TEXT NOT NULL, learned TEXT NOT NULL, PRIMARY KEY (tenant, name));
 ";
 
 #[cfg(test)]

@@ -143,7 +143,7 @@ impl Ground {
 }
 
 /// All that the schema has.
-pub(crate) const TABLES: [&str; 10] = [
+pub(crate) const TABLES: [&str; 12] = [
     "tenants",
     "sessions",
     "messages",
@@ -154,6 +154,8 @@ pub(crate) const TABLES: [&str; 10] = [
     "blocks",
     "remains",
     "terms",
+    "states",
+    "models",
 ];
 
 /// Runs a statement on a PostgreSQL database, past the store.

@@ -45,6 +45,7 @@ mod searches;
 mod secrets;
 mod server;
 mod speech;
+mod standings;
 mod tenants;
 mod views;
 mod worker;
@@ -108,6 +109,7 @@ fn main() {
         views::tests,
         recalls::tests,
         searches::tests,
+        standings::tests,
         retention::tests,
         migrations::tests,
         tenants::tests,

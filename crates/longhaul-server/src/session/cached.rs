@@ -1,0 +1,103 @@
+//! What the provider has in its cache of the session, and until when.
+
+use std::time::Duration;
+
+use longhaul_engine::Tokens;
+use longhaul_engine::cache::{FIVE_MINUTES, ONE_HOUR};
+use longhaul_engine::policy::{CachePolicy, CacheTtl, Policy};
+use longhaul_engine::wire::Lifetime;
+use serde::{Deserialize, Serialize};
+
+use crate::agents::Moment;
+
+/// Older pauses belong to another phase of the work.
+const RECENT: usize = 50;
+
+/// What is cached, and the pace at which it is used.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Cached {
+    /// When the last request was sent, in milliseconds since 1970,
+    sent: Option<i64>,
+    /// and what of it the provider keeps,
+    tokens: Tokens,
+    /// for so many milliseconds. None where nothing is cached.
+    lives: Option<i64>,
+    /// The pauses between requests, in milliseconds, newest last.
+    pauses: Vec<u64>,
+    /// How many requests there were,
+    turns: usize,
+    /// and by how much they grew in all.
+    grown: Tokens,
+}
+
+impl Cached {
+    /// A request of this size was sent.
+    pub(super) fn sent(&mut self, tokens: Tokens, policy: &Policy, now: Moment) {
+        if let Some(before) = self.sent {
+            if self.pauses.len() == RECENT {
+                self.pauses.remove(0);
+            }
+            self.pauses.push(now.0.saturating_sub(before).max(0).cast_unsigned());
+            self.grown += tokens - self.tokens;
+        }
+        self.turns += 1;
+        (self.sent, self.tokens) = (Some(now.0), tokens);
+        let lives = lives(policy).map(|lives| i64::try_from(lives.as_millis()).unwrap_or(i64::MAX));
+        self.lives = lives.filter(|_| tokens >= policy.model.facts.cache_minimum);
+    }
+
+    /// The provider's own count of it.
+    pub(super) fn counted(&mut self, tokens: Tokens) {
+        self.tokens = tokens;
+    }
+
+    /// What of the last request is still in the cache.
+    pub(super) fn warm(&self, now: Moment) -> Tokens {
+        let lives = self.sent.zip(self.lives).is_some_and(|(sent, lives)| now.0 - sent < lives);
+        if lives { self.tokens } else { Tokens::ZERO }
+    }
+
+    /// Whether something was cached and is no longer.
+    pub(super) fn lapsed(&self, now: Moment) -> bool {
+        self.lives.is_some() && self.warm(now) == Tokens::ZERO
+    }
+
+    /// Another model knows nothing of what this one has cached.
+    pub(super) fn forget(&mut self) {
+        (self.tokens, self.lives) = (Tokens::ZERO, None);
+    }
+
+    /// The pauses before the requests, newest last; the one that ends now among them.
+    pub(super) fn pauses(&self, now: Moment) -> Vec<Duration> {
+        let ends = self.sent.map(|sent| now.0.saturating_sub(sent).max(0).cast_unsigned());
+        self.pauses.iter().copied().chain(ends).map(Duration::from_millis).collect()
+    }
+
+    /// How many requests there were.
+    pub(super) fn turns(&self) -> usize {
+        self.turns
+    }
+
+    /// What a request adds to the one before.
+    pub(super) fn growth(&self) -> Tokens {
+        self.grown / (self.pauses.len().max(1) as u64)
+    }
+}
+
+/// For how long a prefix is kept.
+pub(super) fn lifetime(policy: &Policy) -> Lifetime {
+    match policy.caching {
+        CachePolicy::Marks { ttl: CacheTtl::OneHour, .. } => Lifetime::OneHour,
+        _ => Lifetime::FiveMinutes,
+    }
+}
+
+fn lives(policy: &Policy) -> Option<Duration> {
+    match policy.caching {
+        CachePolicy::Off(_) => None,
+        CachePolicy::Automatic | CachePolicy::Marks { .. } => Some(match lifetime(policy) {
+            Lifetime::FiveMinutes => FIVE_MINUTES,
+            Lifetime::OneHour => ONE_HOUR,
+        }),
+    }
+}

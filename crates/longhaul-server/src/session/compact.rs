@@ -1,0 +1,284 @@
+//! One compaction: a model's summary if one is ready, the plan, the hook, the commit, the event.
+
+use longhaul_engine::ledger::Ledger;
+use longhaul_engine::plan::{
+    CountFacts, Handles, Keep, Outcome, Plan, Report, StateReport, Trigger, Wish, WrittenBy,
+};
+use longhaul_engine::summary::Answer;
+use longhaul_engine::transcript::{Speaker, UnitKind};
+use longhaul_engine::{Tokens, Transcript};
+
+use super::command::Preview;
+use super::due::{Cause, Need};
+use super::hooks::{Compacted, Going, with_kept};
+use super::recorder::Kept;
+use super::request::{Request, Size, Wanted, hash, replayed};
+use super::turn::Said;
+use super::{Session, breaker, said as words};
+use crate::agents::Moment;
+
+/// What came of it. There is one at a time, so its size does not matter.
+#[expect(clippy::large_enum_variant)]
+pub(super) enum Compaction {
+    /// Nothing new.
+    Left { reason: String, report: Option<Report> },
+    /// Somebody else's, of which this is the view.
+    Overtaken { body: String },
+    /// One that is only looked at.
+    Planned(Outcome),
+    /// One that is in force.
+    Done(Outcome),
+}
+
+/// Why there is nothing new.
+struct Nothing {
+    reason: String,
+    report: Option<Report>,
+}
+
+/// What is wanted beyond the policy.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Extra {
+    focus: Option<String>,
+    keep_from: Option<usize>,
+    preview: Preview,
+}
+
+impl Extra {
+    pub(super) fn of(wanted: &Wanted, seen: &Transcript<'_>) -> Self {
+        let Wanted::Compress(compress) = wanted else { return Self::default() };
+        let keep_from = compress.here.and_then(|exchanges| newest(seen, exchanges));
+        Self { focus: compress.focus.clone(), keep_from, preview: compress.preview }
+    }
+}
+
+/// The message with which so many newest exchanges begin: what a person said, and all that followed.
+fn newest(seen: &Transcript<'_>, exchanges: usize) -> Option<usize> {
+    let is_prompt = |kind: &UnitKind<'_>| matches!(kind, UnitKind::Prompt { by: Speaker::User, .. });
+    let prompts = seen.units.iter().rev().filter(|unit| is_prompt(&unit.kind));
+    let first = prompts.take(exchanges.max(1)).last()?;
+    first.owns.iter().filter_map(|id| seen.message_of(*id)).min()
+}
+
+impl Session {
+    #[expect(clippy::too_many_arguments, reason = "each is another part of one request")]
+    pub(super) async fn compact(
+        &mut self,
+        request: &Request<'_>,
+        seen: &Transcript<'_>,
+        cause: &Cause,
+        extra: &Extra,
+        size: Size,
+        now: Moment,
+        said: &mut Said<'_>,
+    ) -> Compaction {
+        let left = |reason: String| Compaction::Left { reason, report: None };
+        let is_due = cause.need == Need::Due && extra.preview == Preview::No;
+        if cause.need == Need::IfItPays && !self.could_pay(request, seen, size, now) {
+            return left(self.waits(request, size, "it would not pay"));
+        }
+        if is_due {
+            said.say(words::begins(&size.measured, &request.policy, &cause.reason));
+            self.await_summary(request, seen, cause, size.measured, now, said).await;
+        }
+        let (base, summary) = self.basis(&request.transcript);
+        let had_summary = summary.is_some();
+        let mut outcome = match self.plan(request, cause, extra, size, &base, summary) {
+            Ok(outcome) => outcome,
+            Err(Nothing { reason, report }) => {
+                if is_due && is_automatic(cause.trigger) {
+                    let tokens = size.count.tokens;
+                    self.tried(request, tokens, tokens, report.as_ref(), now, said);
+                }
+                return Compaction::Left { reason, report };
+            }
+        };
+        if self.state.refused_rewrites.contains(&hash(&outcome.ledger)) {
+            return left("the provider refused this very rewrite before".to_owned());
+        }
+        if cause.need == Need::IfItPays && !self.pays(request, &outcome.report, size, now) {
+            return left(self.waits(request, size, "it would not pay"));
+        }
+        if extra.preview == Preview::Yes {
+            said.say(format!("a preview: {}", words::done(size.count.tokens, &outcome.report)));
+            return Compaction::Planned(outcome);
+        }
+        if cause.need == Need::IfItPays {
+            said.say(words::begins(&size.measured, &request.policy, &cause.reason));
+        }
+        if let Some(more) = self.show_going(request, &outcome) {
+            outcome = more;
+        }
+        let epoch = match self.commit(&request.transcript, &outcome, now).await {
+            Ok(Kept::Epoch(epoch)) => Some(epoch),
+            Ok(Kept::Nowhere) => None,
+            Ok(Kept::Overtaken) => return self.overtaken(&request.transcript, now, said).await,
+            Err(reason) => {
+                said.say(reason.clone());
+                return left(reason);
+            }
+        };
+        let (before, after) = (size.count.tokens, outcome.report.tokens.after);
+        let checkpoint = outcome.report.checkpoint;
+        if had_summary {
+            self.prepared.used();
+        }
+        self.decided(outcome.ledger.clone());
+        self.not_before = Tokens::ZERO;
+        if is_automatic(cause.trigger) {
+            let report = &outcome.report;
+            self.tried(request, before, after, Some(report), now, said);
+        }
+        if cause.trigger != Trigger::Manual {
+            outcome.report.reason.clone_from(&cause.reason);
+        }
+        let fallback = checkpoint.is_some_and(|checkpoint| checkpoint.by == WrittenBy::Fallback);
+        outcome.report.state = StateReport { fallback_used: fallback, ..self.state_report(now) };
+        said.say(words::done(before, &outcome.report));
+        if let Some(epoch) = epoch {
+            let name = self.recorder.as_ref().and_then(super::Recorder::name);
+            self.host.compacted(&Compacted::new(name, epoch, &outcome.report));
+        }
+        Compaction::Done(outcome)
+    }
+
+    /// What the engine makes of it; where that is nothing new, why.
+    fn plan(
+        &mut self,
+        request: &Request<'_>,
+        cause: &Cause,
+        extra: &Extra,
+        size: Size,
+        base: &Ledger,
+        summary: Option<Answer>,
+    ) -> Result<Outcome, Nothing> {
+        let policy = match cause.need {
+            Need::Due => request.policy.clone(),
+            Need::IfItPays => request.policy.early(size.count.tokens),
+        };
+        let wish = Wish { summary, ..self.wish(cause, extra) };
+        let plan = request.engine.plan(&policy, &wish, base, &mut self.known, &request.transcript);
+        let nothing = |report: Report| Nothing { reason: report.reason.clone(), report: Some(report) };
+        match plan {
+            Ok(Plan::Ready(outcome)) if outcome.ledger != self.ledger => Ok(outcome),
+            Ok(Plan::Leave(report) | Plan::Ready(Outcome { report, .. })) => Err(nothing(report)),
+            Err(error) => {
+                let reason = format!("a compaction could not be written: {error}");
+                Err(Nothing { reason, report: None })
+            }
+        }
+    }
+
+    /// What is wanted of a compaction of this session.
+    pub(super) fn wish(&self, cause: &Cause, extra: &Extra) -> Wish {
+        let key = self.key();
+        let keep = match (&self.recorder, &key) {
+            (Some(_), Some(key)) => Keep::Originals(Handles::new(key.clone())),
+            _ => Keep::Nothing,
+        };
+        Wish {
+            trigger: cause.trigger,
+            force: true,
+            to_tokens: cause.to_tokens,
+            focus: extra.focus.clone(),
+            keep,
+            session: self.recorder.as_ref().and_then(super::Recorder::name),
+            facts: CountFacts::No,
+            rules: self.settings.rules.clone(),
+            key,
+            checkpoints: self.checkpoints.clone(),
+            keep_from: extra.keep_from,
+            summary: None,
+        }
+    }
+
+    /// The decisions that a compaction goes on from, and the summary for it. A summary that came too late for the last compaction is
+    /// about the view before that, in which its units still stand.
+    fn basis(&self, transcript: &Transcript<'_>) -> (Ledger, Option<Answer>) {
+        match self.prepared.ready() {
+            None => (self.ledger.clone(), None),
+            Some(ready) => {
+                let base = &ready.basis.ledger;
+                let holds = base.is_empty() || base.matches(transcript);
+                let base = if holds { base } else { &self.ledger };
+                (base.clone(), Some(ready.answer.clone()))
+            }
+        }
+    }
+
+    /// Shows the host what goes. Where it hands in text to be kept, the compaction with that.
+    fn show_going(&self, request: &Request<'_>, outcome: &Outcome) -> Option<Outcome> {
+        let transcript = &request.transcript;
+        let text = self.host.going(&Going::between(&self.ledger, &outcome.ledger, transcript))?;
+        let about = (transcript, &request.policy);
+        with_kept(outcome, &text, about, &self.settings.rules, self.key().as_ref())
+    }
+
+    async fn commit(
+        &mut self,
+        transcript: &Transcript<'_>,
+        outcome: &Outcome,
+        now: Moment,
+    ) -> Result<Kept, String> {
+        let Some(recorder) = &mut self.recorder else {
+            return Ok(Kept::Epoch(outcome.ledger.epoch as usize));
+        };
+        let kept = recorder.commit(transcript, outcome, &self.settings.rules, now).await;
+        kept.map_err(|error| format!("the store did not keep the compaction, which is left undone: {error}"))
+    }
+
+    async fn overtaken(
+        &mut self,
+        transcript: &Transcript<'_>,
+        now: Moment,
+        said: &mut Said<'_>,
+    ) -> Compaction {
+        if let Some(recorder) = &mut self.recorder {
+            match recorder.record(transcript, &self.settings.rules, now).await {
+                Ok(found) => self.decided(found.ledger),
+                Err(error) => said.say(format!("the store did not record the request: {error}")),
+            }
+        }
+        match replayed(&self.ledger, transcript) {
+            Ok(body) => Compaction::Overtaken { body: body.into_owned() },
+            Err(error) => Compaction::Left { reason: error.to_string(), report: None },
+        }
+    }
+
+    /// A compaction of its own accord was tried.
+    fn tried(
+        &mut self,
+        request: &Request<'_>,
+        before: Tokens,
+        after: Tokens,
+        report: Option<&Report>,
+        now: Moment,
+        said: &mut Said<'_>,
+    ) {
+        let checkpoint = report.and_then(|report| report.checkpoint).map_or(Tokens::ZERO, |made| made.tokens);
+        let floor = report.map_or(Tokens::ZERO, |report| report.tokens.floor);
+        let outcome = breaker::Outcome { before, after, checkpoint, floor };
+        let (most, window) = (self.settings.limits.an_hour, request.policy.window);
+        if let Some(pause) = self.state.breaker.tried(outcome, most, window, now) {
+            said.say(pause.to_string());
+        }
+    }
+
+    /// How the session's compactions are going.
+    fn state_report(&self, now: Moment) -> StateReport {
+        let state = &self.state;
+        StateReport {
+            fallback_used: false,
+            last_error: state.last_error.clone(),
+            auxiliary_failed: state.auxiliary_failed.clone(),
+            ineffective_in_a_row: state.breaker.in_vain(),
+            paused_until: state.breaker.paused().map(|pause| pause.until().to_string()),
+            cooldown_seconds: state.cooldowns.longest(now).as_secs(),
+        }
+    }
+}
+
+/// Whether nobody asked for it, and no provider forced it.
+fn is_automatic(trigger: Trigger) -> bool {
+    !matches!(trigger, Trigger::Manual | Trigger::Error)
+}

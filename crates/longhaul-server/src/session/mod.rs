@@ -1,0 +1,223 @@
+//! The session: the one state machine behind the gateway and any agent loop in Rust.
+//!
+//! ```text
+//! request ──before──▶ replay what was decided ──▶ measure ──▶ due? ──▶ compact: hook, plan, commit, event ──▶ Turn: the body to send
+//!    reply ──after──▶ the provider's count: calibrates, says what is due
+//!  refusal ──failed──▶ compress and retry, send the original, wait, or give up
+//!           command, idle, switch, reset
+//! ```
+//!
+//! A tour:
+//!
+//! - `gauge` measures: the provider's count, corrected by what was added since, else a calibrated estimate. `windows` learns what a
+//!   model takes from those who refused more. `cached` knows what the provider still has.
+//! - `due` has all triggers, in order; `weigh` asks the scheduler where it is a matter of price; `breaker` pauses what is in vain, too
+//!   frequent or too dear.
+//! - `compact` makes one compaction; `hooks` is what the host is shown and told; `recorder` keeps it in the store, where there is one.
+//! - `prepare` begins a model's summary before it is needed, `summarize` asks for it, `background` holds it, `cooldown` spares the
+//!   next turns a model that failed. By default no model is asked.
+//!
+//! Nothing here reads a clock or rolls dice: the moment and the random marks are handed in. What waits, waits by the runtime's clock.
+//! Nothing fails either: whatever goes wrong, a body comes back that can be sent, and it is said.
+
+mod background;
+mod breaker;
+mod cached;
+mod command;
+mod compact;
+mod cooldown;
+mod due;
+mod gauge;
+mod hooks;
+mod prepare;
+mod pressure;
+mod recorder;
+mod reply;
+mod request;
+mod said;
+mod settings;
+mod state;
+mod summarize;
+mod turn;
+mod weigh;
+mod windows;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use longhaul_engine::Tokens;
+use longhaul_engine::known::Known;
+use longhaul_engine::ledger::Ledger;
+use longhaul_engine::plan::Trigger;
+use longhaul_engine::redact::SessionKey;
+
+pub use breaker::{Breaker, Pause, Why};
+pub use command::{Command, Compress, Preview};
+pub use cooldown::Cooldowns;
+pub use gauge::{By, Calibration, Errors, Measured};
+pub use hooks::{Compacted, Going, Host, MOST_KEPT, Quiet};
+pub use reply::{After, Reaction};
+pub use settings::{Automatic, First, Limits, Settings, Summarizer, Writer};
+pub use state::State;
+pub use summarize::Failure;
+pub use turn::{Action, Turn};
+pub use windows::{Learned, Window};
+
+use background::Prepared;
+use gauge::Gauge;
+use recorder::Recorder;
+
+use crate::store::{Store, Tenant};
+use crate::upstream::Models;
+
+/// One session.
+pub struct Session {
+    settings: Settings,
+    host: Arc<dyn Host>,
+    models: Option<Arc<dyn Models>>,
+    recorder: Option<Recorder>,
+    known: Known,
+    /// What was decided about it so far.
+    ledger: Ledger,
+    /// Which view of it is in force: another number for each set of decisions.
+    view: u64,
+    /// The checkpoints that it wrote, word for word: an agent may send them back as messages of its own.
+    checkpoints: Vec<String>,
+    /// The model that the newest request is for.
+    model: String,
+    learned: BTreeMap<String, Learned>,
+    gauge: Gauge,
+    prepared: Prepared,
+    state: State,
+    /// What sets off a compaction at the threshold.
+    at_threshold: Trigger,
+    /// Below this size it is not weighed again whether a compaction would pay.
+    not_before: Tokens,
+    /// What was sent last.
+    sent: Sent,
+    /// The size that was refused, and is to be made smaller with the next request.
+    retry: Option<Tokens>,
+    /// What was decided before the newest decisions.
+    previous: Ledger,
+    /// What needs no second telling.
+    told: BTreeSet<String>,
+}
+
+/// What was sent last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Sent {
+    /// The client's own body.
+    #[default]
+    Original,
+    /// A rewritten one, known by the hash of what was decided.
+    Rewritten(u64),
+}
+
+/// The checkpoints that are remembered: an agent sends back the newest, or goes back by one or two.
+const CHECKPOINTS: usize = 4;
+
+impl Session {
+    /// A session that begins, for a host without wishes. No model is asked, and nothing is kept.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            host: Arc::new(Quiet),
+            models: None,
+            recorder: None,
+            known: Known::default(),
+            ledger: Ledger::default(),
+            view: 0,
+            checkpoints: Vec::new(),
+            model: String::new(),
+            learned: BTreeMap::new(),
+            gauge: Gauge::default(),
+            prepared: Prepared::default(),
+            state: State::default(),
+            at_threshold: Trigger::Preflight,
+            not_before: Tokens::ZERO,
+            sent: Sent::Original,
+            retry: None,
+            previous: Ledger::default(),
+            told: BTreeSet::new(),
+        }
+    }
+
+    /// With a host that is told and asked.
+    #[must_use]
+    pub fn with_host(self, host: Arc<dyn Host>) -> Self {
+        Self { host, ..self }
+    }
+
+    /// With those who can be asked for summaries. Whether and who is asked stands in the settings.
+    #[must_use]
+    pub fn with_models(self, models: Arc<dyn Models>) -> Self {
+        Self { models: Some(models), ..self }
+    }
+
+    /// With a store, which keeps the requests, the compactions, the state and what is learned.
+    #[must_use]
+    pub fn with_store(self, store: Store, tenant: Tenant) -> Self {
+        Self { recorder: Some(Recorder::new(store, tenant)), ..self }
+    }
+
+    /// As it stood before, where no store keeps that.
+    #[must_use]
+    pub fn resume(self, state: State, learned: BTreeMap<String, Learned>, ledger: Ledger) -> Self {
+        let checkpoints = ledger.checkpoint().map(str::to_owned).into_iter().collect();
+        Self { state, learned, ledger, checkpoints, ..self }
+    }
+
+    /// How it stands, to be kept across restarts.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// What was learned of models, by name.
+    #[must_use]
+    pub fn learned(&self) -> &BTreeMap<String, Learned> {
+        &self.learned
+    }
+
+    /// What was decided about it so far.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Begins anew: the checkpoint, the counts, the cooldowns and the errors are forgotten, and a summary that is being made is ended.
+    /// What was learned of models stays.
+    pub fn reset(&mut self) {
+        let forgotten = self.recorder.as_ref().and_then(Recorder::epoch);
+        self.decided(Ledger::default());
+        self.state = State { forgotten, ..State::default() };
+        (self.gauge, self.prepared) = (Gauge::default(), Prepared::default());
+        (self.at_threshold, self.not_before, self.sent) = (Trigger::Preflight, Tokens::ZERO, Sent::Original);
+        self.retry = None;
+        self.previous = Ledger::default();
+        self.checkpoints.clear();
+        self.told.clear();
+    }
+
+    /// Another view is in force.
+    fn decided(&mut self, ledger: Ledger) {
+        if ledger == self.ledger {
+            return;
+        }
+        self.view += 1;
+        if let Some(checkpoint) = ledger.checkpoint() {
+            self.checkpoints.retain(|own| own != checkpoint);
+            self.checkpoints.push(checkpoint.to_owned());
+            let surplus = self.checkpoints.len().saturating_sub(CHECKPOINTS);
+            self.checkpoints.drain(..surplus);
+        }
+        self.previous = std::mem::replace(&mut self.ledger, ledger);
+    }
+
+    /// The key of the session: the store's own, or the host's.
+    fn key(&self) -> Option<SessionKey> {
+        let stored = self.recorder.as_ref().and_then(Recorder::key);
+        stored.or_else(|| self.settings.key.clone())
+    }
+}

@@ -1,0 +1,270 @@
+//! A model's summary for the next compaction: begun early, so that nobody waits for it.
+
+use std::time::Duration;
+
+use longhaul_engine::Transcript;
+use longhaul_engine::plan::{Plan, Trigger};
+use longhaul_engine::policy::Policy;
+use longhaul_engine::prices::Dollars;
+use longhaul_engine::seat::Takes;
+use longhaul_engine::summary::Ask;
+
+use super::Session;
+use super::background::{Basis, Beginning};
+use super::compact::Extra;
+use super::due::{Cause, Need};
+use super::gauge::Measured;
+use super::request::Request;
+use super::settings::{First, Summarizer, Writer};
+use super::summarize::{Attempt, Task, Way, extension_price, small_price};
+use super::turn::Said;
+use crate::agents::Moment;
+
+/// From this share of the threshold on.
+const EARLY: f64 = 0.80;
+/// A checkpoint by code that keeps less than this of what it found is short of room: the evidence is dense.
+const DENSE: f64 = 0.50;
+/// About what the words around the turns of a question come to.
+const PROMPT: longhaul_engine::Tokens = longhaul_engine::Tokens(1_200);
+
+impl Session {
+    /// What is to be known of who writes the checkpoints; nothing where that is code.
+    pub(super) fn summarizer_line(&self, policy: &Policy) -> Option<String> {
+        let Summarizer::Model { auxiliary, .. } = &self.settings.summarizer else { return None };
+        let (name, window) = (&auxiliary.model.name, auxiliary.window());
+        let most = policy.checkpoint.most;
+        let wanted = policy.threshold + PROMPT + most.share(1.3);
+        Some(if window < wanted {
+            format!(
+                "summaries are asked of {name}; its window of {window} tokens is smaller than the {wanted} that a whole one takes, so it \
+                 is asked in parts"
+            )
+        } else {
+            format!("summaries are asked of {name}")
+        })
+    }
+
+    /// Begins one, if it is time for it and none is on its way.
+    pub(super) fn begin_early(
+        &mut self,
+        request: &Request<'_>,
+        seen: &Transcript<'_>,
+        measured: Measured,
+        now: Moment,
+        said: &mut Said<'_>,
+    ) {
+        let early = request.engine.starts_at(&request.policy).share(EARLY);
+        let rests = self.state.breaker.allows(measured.tokens, now).is_err();
+        if measured.tokens >= early && !rests && !self.prepared.is_on_its_way() {
+            self.begin(request, seen, measured, Trigger::Preflight, now, said);
+        }
+    }
+
+    /// A compaction is due: waits for a summary as long as a turn may wait.
+    pub(super) async fn await_summary(
+        &mut self,
+        request: &Request<'_>,
+        seen: &Transcript<'_>,
+        cause: &Cause,
+        measured: Measured,
+        now: Moment,
+        said: &mut Said<'_>,
+    ) {
+        // Who was refused wants an answer before all else.
+        if cause.trigger == Trigger::Error {
+            return;
+        }
+        if !self.prepared.is_on_its_way() {
+            self.begin(request, seen, measured, cause.trigger, now, said);
+        }
+        if self.prepared.is_running() {
+            self.collect(self.settings.max_wait, now, said).await;
+        }
+        if self.prepared.is_running() {
+            said.say("the model's summary is not ready: the checkpoint is made by code, and its words come with the next compaction");
+        }
+    }
+
+    fn begin(
+        &mut self,
+        request: &Request<'_>,
+        seen: &Transcript<'_>,
+        measured: Measured,
+        trigger: Trigger,
+        now: Moment,
+        said: &mut Said<'_>,
+    ) {
+        let Some(models) = self.models.clone() else { return };
+        if matches!(self.settings.summarizer, Summarizer::Code) {
+            return;
+        }
+        let cause = Cause { trigger, reason: String::new(), need: Need::Due, to_tokens: None };
+        let wish = self.wish(&cause, &Extra::default());
+        let asked =
+            request.engine.ask(&request.policy, &wish, &self.ledger, &mut self.known, &request.transcript);
+        let Ok(Some(ask)) = asked else { return };
+        if self.prepared.was_asked(&ask.covers) {
+            return;
+        }
+        let attempts = self.attempts(request, seen, measured, &ask, &cause, now, said);
+        let Some(first) = attempts.first() else { return };
+        let expected = match self.affordable(first, now) {
+            Ok(expected) => expected,
+            Err(reason) => {
+                if self.told.insert(reason.clone()) {
+                    said.say(reason);
+                }
+                return;
+            }
+        };
+        let Some(mark) = self.host.mark() else { return };
+        said.say(format!(
+            "{} writes a summary of what the next compaction will fold",
+            first.writer.model.name
+        ));
+        self.state.breaker.spend(expected, now);
+        let beginning = Beginning::of(&request.transcript, request.policy.protect_last);
+        let basis = Basis { ledger: self.ledger.clone(), beginning };
+        let (rules, key) = (self.settings.rules.clone(), self.key());
+        self.prepared.begin(models, Task { ask, attempts, mark, rules, key }, basis, expected);
+    }
+
+    /// Those who are to be asked, in order: one model, and another if that fails. Who has failed of late is spared.
+    #[expect(clippy::too_many_arguments, reason = "each is another part of one request")]
+    fn attempts(
+        &mut self,
+        request: &Request<'_>,
+        seen: &Transcript<'_>,
+        measured: Measured,
+        ask: &Ask,
+        cause: &Cause,
+        now: Moment,
+        said: &mut Said<'_>,
+    ) -> Vec<Attempt> {
+        let Summarizer::Model { auxiliary, main, first } = self.settings.summarizer.clone() else {
+            return Vec::new();
+        };
+        let own = main.map(|upstream| {
+            let price = request.policy.prices.as_ref().map(|prices| prices.price);
+            let model = request.policy.model.clone();
+            self.own(
+                request,
+                seen,
+                measured,
+                ask,
+                Writer { model, price, upstream, patience: auxiliary.patience },
+                now,
+            )
+        });
+        let auxiliary = Attempt { price: small_price(ask, &auxiliary), writer: auxiliary, way: Way::Small };
+        let Some(own) = own else {
+            return self.rested(vec![auxiliary], now);
+        };
+        let is_cheaper = own.price.zip(auxiliary.price).is_some_and(|(own, other)| own < other);
+        let is_dense = first == First::Auto && self.is_dense(request, cause);
+        if is_dense {
+            said.say(format!(
+                "the evidence is dense, so the session's own model {} is asked for the summary",
+                own.writer.model.name
+            ));
+        }
+        let order = if is_dense || is_cheaper { vec![own, auxiliary] } else { vec![auxiliary, own] };
+        self.rested(order, now)
+    }
+
+    /// The session's own model, asked in the cheaper way.
+    fn own(
+        &self,
+        request: &Request<'_>,
+        seen: &Transcript<'_>,
+        measured: Measured,
+        ask: &Ask,
+        writer: Writer,
+        now: Moment,
+    ) -> Attempt {
+        let dialect = request.transcript.dialect;
+        let small = small_price(ask, &writer);
+        let extended = extension_price(ask, &writer, measured.tokens, self.state.cached.warm(now));
+        let is_cheaper = extended.zip(small).is_some_and(|(extended, small)| extended < small);
+        let takes =
+            if writer.model.facts.user_after_tool { Takes::UserAfterTool } else { Takes::ReplyAfterTool };
+        let fits = measured.tokens + PROMPT + ask.most() <= request.policy.window;
+        if is_cheaper
+            && fits
+            && writer.upstream.provider().speaks(dialect)
+            && let Ok(body) = ask.extend(seen, takes)
+        {
+            return Attempt { writer, way: Way::Extension { dialect, body }, price: extended };
+        }
+        Attempt { writer, way: Way::Small, price: small }
+    }
+
+    /// Those who have not failed of late.
+    fn rested(&self, attempts: Vec<Attempt>, now: Moment) -> Vec<Attempt> {
+        let rests = |attempt: &Attempt| self.state.cooldowns.left(&attempt.writer.model.name, now).is_some();
+        let mut attempts: Vec<Attempt> = attempts.into_iter().filter(|attempt| !rests(attempt)).collect();
+        attempts.dedup_by(|a, b| {
+            let is_small = |attempt: &Attempt| matches!(attempt.way, Way::Small);
+            a.writer.model.name == b.writer.model.name && is_small(a) && is_small(b)
+        });
+        attempts
+    }
+
+    /// Whether a checkpoint by code would have to leave out most of what it could say.
+    fn is_dense(&mut self, request: &Request<'_>, cause: &Cause) -> bool {
+        let wish = self.wish(cause, &Extra::default());
+        let Request { policy, engine, transcript, .. } = request;
+        match engine.plan(policy, &wish, &self.ledger, &mut self.known, transcript) {
+            Ok(Plan::Ready(outcome)) if outcome.report.checkpoint.is_some() => {
+                let evidence = outcome.report.evidence;
+                (evidence.kept as f64) < DENSE * evidence.found as f64
+            }
+            _ => false,
+        }
+    }
+
+    /// What an attempt is counted as, if the day's money is enough for it.
+    fn affordable(&self, attempt: &Attempt, now: Moment) -> Result<Dollars, String> {
+        let name = &attempt.writer.model.name;
+        match (self.settings.limits.a_day, attempt.price) {
+            (None, price) => Ok(price.unwrap_or_default()),
+            (Some(_), None) => Err(format!(
+                "what {name} costs is not known, so the day's limit could not be kept: checkpoints are made by code"
+            )),
+            (Some(most), Some(price)) if self.state.breaker.spent(now) + price <= most => Ok(price),
+            (Some(most), Some(_)) => Err(format!(
+                "the day's limit of {most} for summaries is reached: checkpoints are made by code until tomorrow"
+            )),
+        }
+    }
+
+    /// Takes what came of a summary that was begun, if that is over, or is within so long.
+    pub(super) async fn collect(&mut self, wait: Duration, now: Moment, said: &mut Said<'_>) {
+        let Some((done, expected)) = self.prepared.collect(wait).await else { return };
+        if let Some(paid) = done.paid {
+            self.state.breaker.spend(paid - expected, now);
+        }
+        let auxiliary = match &self.settings.summarizer {
+            Summarizer::Model { auxiliary, .. } => Some(auxiliary.model.name.clone()),
+            Summarizer::Code => None,
+        };
+        for (model, failure) in &done.failed {
+            self.state.cooldowns.failed(model, failure, now);
+            self.state.last_error = Some(format!("{model}: {failure}"));
+            if Some(model) == auxiliary.as_ref() {
+                self.state.auxiliary_failed = Some(model.clone());
+            }
+            said.say(format!("no summary by {model}: {failure}"));
+        }
+        match &done.answer {
+            Some(answer) => {
+                self.state.cooldowns.answered(&answer.by);
+                if Some(&answer.by) == auxiliary.as_ref() {
+                    (self.state.auxiliary_failed, self.state.last_error) = (None, None);
+                }
+                said.say(format!("{} has written the summary", answer.by));
+            }
+            None => said.say("the checkpoint is made by code"),
+        }
+    }
+}

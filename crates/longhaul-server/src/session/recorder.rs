@@ -1,0 +1,166 @@
+//! The store behind a session: its requests, its compactions, how it stands, and what was learned of its models.
+
+use longhaul_engine::Transcript;
+use longhaul_engine::ledger::Ledger;
+use longhaul_engine::plan::Outcome;
+use longhaul_engine::redact::{Redacted, Redactor, Rules, SessionKey};
+use serde::Serialize;
+
+use super::Learned;
+use super::state::State;
+use crate::agents::Moment;
+use crate::store::{Committed, Keeping, Recorded, Result, SessionId, Store, StoreError, Tenant};
+
+/// A session in a store.
+pub(super) struct Recorder {
+    store: Store,
+    tenant: Tenant,
+    /// The newest request, as it is in the log.
+    recorded: Option<Recorded>,
+    /// The state as it was kept last.
+    kept: Option<String>,
+}
+
+/// Where a compaction is kept.
+pub(super) enum Kept {
+    /// As this epoch of the session.
+    Epoch(usize),
+    /// Nowhere: the session has gone on from here, so that nobody would see it again.
+    Nowhere,
+    /// Nowhere, because another was faster.
+    Overtaken,
+}
+
+/// What a request is in the store.
+pub(super) struct Found {
+    /// What was decided about it before.
+    pub(super) ledger: Ledger,
+    /// The epoch of that.
+    pub(super) epoch: Option<usize>,
+    /// Whether somebody took a compaction back.
+    pub(super) held: bool,
+    /// How the session stood, where it was not at hand.
+    pub(super) state: Option<State>,
+}
+
+impl Recorder {
+    pub(super) fn new(store: Store, tenant: Tenant) -> Self {
+        Self { store, tenant, recorded: None, kept: None }
+    }
+
+    /// The session's key.
+    pub(super) fn key(&self) -> Option<SessionKey> {
+        self.recorded.as_ref().map(|recorded| recorded.session.key.clone())
+    }
+
+    /// What people call the session by.
+    pub(super) fn name(&self) -> Option<String> {
+        self.recorded.as_ref().map(|recorded| recorded.session.name.clone())
+    }
+
+    /// The epoch in force.
+    pub(super) fn epoch(&self) -> Option<usize> {
+        self.recorded.as_ref().and_then(|recorded| recorded.view.number)
+    }
+
+    fn id(&self) -> Option<SessionId> {
+        self.recorded.as_ref().map(|recorded| recorded.session.id)
+    }
+
+    /// Records a request.
+    pub(super) async fn record(
+        &mut self,
+        transcript: &Transcript<'_>,
+        rules: &Rules,
+        now: Moment,
+    ) -> Result<Found> {
+        let before = self.id();
+        let recorded = self.store.record(&self.tenant, transcript, rules, now).await?;
+        let id = recorded.session.id;
+        let mut state = None;
+        if before != Some(id) {
+            let kept = self.store.state(&self.tenant, id).await?;
+            // What another version wrote and this one cannot read is begun anew.
+            state = kept.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
+            self.kept = kept;
+        }
+        let (ledger, epoch, held) =
+            (recorded.view.ledger.clone(), recorded.view.number, recorded.session.held);
+        self.recorded = Some(recorded);
+        Ok(Found { ledger, epoch, held, state })
+    }
+
+    /// Keeps a compaction of the request that was recorded last.
+    pub(super) async fn commit(
+        &mut self,
+        transcript: &Transcript<'_>,
+        outcome: &Outcome,
+        rules: &Rules,
+        now: Moment,
+    ) -> Result<Kept> {
+        let without = || StoreError::Wrong("a compaction of a request that was not recorded".to_owned());
+        let recorded = self.recorded.as_mut().ok_or_else(without)?;
+        let how = Keeping { rules, lease: None, at: now };
+        Ok(match self.store.keep(&self.tenant, recorded, transcript, outcome, how).await? {
+            Committed::Done { session, number } => {
+                recorded.view.ledger = outcome.ledger.clone();
+                recorded.view.number = Some(number);
+                recorded.view.base = session.head;
+                if session.id != recorded.session.id {
+                    self.kept = None;
+                }
+                recorded.session = session;
+                Kept::Epoch(number)
+            }
+            Committed::Behind => Kept::Nowhere,
+            Committed::Overtaken | Committed::Fenced => Kept::Overtaken,
+        })
+    }
+
+    /// Takes the newest compaction back.
+    pub(super) async fn undo(&mut self) -> Result<()> {
+        if let Some(id) = self.id() {
+            self.store.undo(&self.tenant, id).await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps how the session stands, if that has changed.
+    pub(super) async fn keep_state(&mut self, state: &State) -> Result<()> {
+        let Some(recorded) = &self.recorded else { return Ok(()) };
+        let (json, id) = (json(state)?, recorded.session.id);
+        if self.kept.as_ref() == Some(&json) {
+            return Ok(());
+        }
+        self.store.keep_state(&self.tenant, id, redacted(&json, &recorded.session.key)?).await?;
+        self.kept = Some(json);
+        Ok(())
+    }
+
+    /// What was learned of a model.
+    pub(super) async fn learned(&self, model: &str) -> Result<Option<Learned>> {
+        let kept = self.store.learned(&self.tenant, model).await?;
+        Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()))
+    }
+
+    /// Keeps it.
+    pub(super) async fn keep_learned(&self, model: &str, learned: &Learned) -> Result<()> {
+        let Some(recorded) = &self.recorded else { return Ok(()) };
+        let learned = redacted(&json(learned)?, &recorded.session.key)?;
+        self.store.keep_learned(&self.tenant, model, learned).await
+    }
+}
+
+/// A value as it is kept. It is in our own words, which the user's rules are not meant for.
+fn redacted(json: &str, key: &SessionKey) -> Result<Redacted> {
+    let mut redactor = Redactor::keyed(Rules::default(), key.clone());
+    redactor.redact_json_to_keep(json).map(|json| json.text).map_err(|error| unwritten(&error))
+}
+
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &dyn std::fmt::Display) -> StoreError {
+    StoreError::Failed(format!("the state of a session cannot be written down: {error}"))
+}

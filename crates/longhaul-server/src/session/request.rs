@@ -1,0 +1,314 @@
+//! One request on its way: read, recorded, replayed, measured; then left or compacted.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_engine::ledger::Ledger;
+use longhaul_engine::plan::{self, Engine, Trigger};
+use longhaul_engine::policy::Policy;
+use longhaul_engine::transcript::{Speaker, UnitKind};
+use longhaul_engine::{Refused, Rewrite, Transcript, wire};
+
+use super::command::Compress;
+use super::compact::{Compaction, Extra};
+use super::due::{Cause, Need, Standing, Verdict};
+use super::gauge::{Count, Gauge, Measured};
+use super::turn::{Action, Said, Turn};
+use super::{Sent, Session, windows};
+use crate::agents::Moment;
+
+/// What a request is read for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// It is about to be sent.
+    Send,
+    /// Nobody waits, and nothing is sent: what is compacted now is replayed later.
+    Idle,
+    /// Somebody asked for a compaction.
+    Compress(Compress),
+}
+
+/// A request that was read.
+pub(super) struct Request<'b> {
+    /// As the client sent it.
+    pub(super) transcript: Transcript<'b>,
+    pub(super) policy: Policy,
+    pub(super) engine: &'static dyn Engine,
+    /// What the decisions so far make of it.
+    pub(super) view: Cow<'b, str>,
+    /// Whether somebody took a compaction back, and nobody has said anything since.
+    pub(super) held: bool,
+}
+
+/// What is known of its size.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    pub(super) count: Count,
+    pub(super) measured: Measured,
+}
+
+impl Session {
+    /// A request is about to be sent: the body to send in its place, which may be the same. It fails never; what cannot be read is
+    /// handed back.
+    pub async fn before<'b>(&mut self, body: &'b str, now: Moment) -> Turn<'b> {
+        self.settle(body, &Wanted::Send, now).await
+    }
+
+    /// Nobody waits at the moment. Where the cache has gone cold, compacting costs nothing, and is done now.
+    pub async fn idle<'b>(&mut self, body: &'b str, now: Moment) -> Turn<'b> {
+        self.settle(body, &Wanted::Idle, now).await
+    }
+
+    pub(super) async fn settle<'b>(&mut self, body: &'b str, wanted: &Wanted, now: Moment) -> Turn<'b> {
+        let host = Arc::clone(&self.host);
+        let mut said = Said::to(&*host);
+        self.collect(Duration::ZERO, now, &mut said).await;
+        let request = match self.open(body, now, &mut said).await {
+            Ok(request) => request,
+            Err(problem) => {
+                let reason = format!("the request goes as it came: {problem}");
+                said.say(reason.clone());
+                let body = Cow::Borrowed(body);
+                let (action, said) = (Action::None, said.lines);
+                return Turn { body, action, reason, report: None, measured: None, said };
+            }
+        };
+        let turn = self.decide(request, wanted, now, &mut said).await;
+        if let Err(error) = self.keep_state().await {
+            said.say(format!("the store did not keep how the session stands: {error}"));
+        }
+        Turn { said: said.lines, ..turn }
+    }
+
+    /// Reads a request, records it, and replays what was decided about it.
+    async fn open<'b>(
+        &mut self,
+        body: &'b str,
+        now: Moment,
+        said: &mut Said<'_>,
+    ) -> Result<Request<'b>, String> {
+        let (transcript, _) = wire::parse(None, body).map_err(|error| error.to_string())?;
+        let named = transcript.model.as_deref().unwrap_or(&self.settings.model).to_owned();
+        self.turn_to(&named, said).await;
+        let held = self.record(&transcript, now, said).await;
+        let learned = self.learned.get(&self.model).cloned().unwrap_or_default();
+        let policy = windows::policy(&self.settings.config, &self.model, &learned)
+            .map_err(|error| error.to_string())?;
+        self.introduce(&policy, &learned, said);
+        let view = replayed(&self.ledger, &transcript).map_err(|error| error.to_string())?;
+        let engine = plan::engine(policy.engine);
+        Ok(Request { transcript, policy, engine, view, held })
+    }
+
+    /// The session goes on with a model: with another, what was counted and cached says nothing any more.
+    async fn turn_to(&mut self, model: &str, said: &mut Said<'_>) {
+        if self.model == model {
+            return;
+        }
+        if !self.model.is_empty() {
+            said.say(format!("the session goes on with {model} instead of {}", self.model));
+            self.gauge = Gauge::default();
+            self.state.cached.forget();
+        }
+        model.clone_into(&mut self.model);
+        if let Some(recorder) = &self.recorder
+            && !self.learned.contains_key(model)
+        {
+            match recorder.learned(model).await {
+                Ok(learned) => drop(self.learned.insert(model.to_owned(), learned.unwrap_or_default())),
+                Err(error) => {
+                    said.say(format!("the store does not say what was learned of {model}: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Records a request, and takes over what the store knows of it. Whether a compaction was taken back, and nobody has said anything
+    /// since.
+    async fn record(&mut self, transcript: &Transcript<'_>, now: Moment, said: &mut Said<'_>) -> bool {
+        let Some(recorder) = &mut self.recorder else { return false };
+        match recorder.record(transcript, &self.settings.rules, now).await {
+            Ok(found) => {
+                if let Some(state) = found.state {
+                    self.state = state;
+                }
+                let is_forgotten = found.epoch.is_some() && found.epoch == self.state.forgotten;
+                self.decided(if is_forgotten { Ledger::default() } else { found.ledger });
+                let prompts = prompts(transcript);
+                let since = found.held.then(|| self.state.held_at.unwrap_or(prompts));
+                self.state.held_at = since;
+                since.is_some_and(|since| prompts <= since)
+            }
+            Err(error) => {
+                said.say(format!("the store did not record the request: {error}"));
+                false
+            }
+        }
+    }
+
+    /// What is to be known of a model before its first request.
+    fn introduce(&mut self, policy: &Policy, learned: &windows::Learned, said: &mut Said<'_>) {
+        let lines = windows::assumption(policy, learned).into_iter().chain(self.summarizer_line(policy));
+        for line in lines {
+            if self.told.insert(line.clone()) {
+                said.say(line);
+            }
+        }
+    }
+
+    async fn decide<'b>(
+        &mut self,
+        request: Request<'b>,
+        wanted: &Wanted,
+        now: Moment,
+        said: &mut Said<'_>,
+    ) -> Turn<'b> {
+        let own;
+        let seen = match &request.view {
+            Cow::Borrowed(_) => &request.transcript,
+            Cow::Owned(view) => {
+                own = wire::parse(request.transcript.dialect, view);
+                own.as_ref().map_or(&request.transcript, |(seen, _)| seen)
+            }
+        };
+        let size = self.measure(&request, seen);
+        let Size { count, measured } = size;
+        let threshold = request.engine.starts_at(&request.policy);
+        if let Some(line) = self.state.pressure.of(measured.tokens, threshold) {
+            said.say(line);
+        }
+        self.prepared.keep_only_for(&request.transcript);
+        let verdict = self.verdict(&request, seen, measured, wanted, now);
+        let compaction = match verdict {
+            Verdict::Leave(reason) => Compaction::Left { reason, report: None },
+            Verdict::Compact(cause) => {
+                let extra = Extra::of(wanted, seen);
+                self.compact(&request, seen, &cause, &extra, size, now, said).await
+            }
+        };
+        let left = matches!(compaction, Compaction::Left { .. });
+        let mut sent = count;
+        let turn = match compaction {
+            Compaction::Left { reason, report } => {
+                let action =
+                    if matches!(request.view, Cow::Owned(_)) { Action::Replayed } else { Action::None };
+                Turn::new(request.view.clone(), action, reason, report, measured)
+            }
+            Compaction::Overtaken { body } => {
+                let reason = "another compaction of the session was faster; its view is used".to_owned();
+                Turn::new(Cow::Owned(body), Action::Replayed, reason, None, measured)
+            }
+            Compaction::Planned(outcome) => {
+                let reason = "a preview: nothing was changed".to_owned();
+                Turn::new(Cow::Owned(outcome.body), Action::None, reason, Some(outcome.report), measured)
+            }
+            Compaction::Done(outcome) => {
+                sent = Count { tokens: outcome.report.tokens.after, view: self.view, ..count };
+                let reason = outcome.report.reason.clone();
+                Turn::new(Cow::Owned(outcome.body), Action::Compacted, reason, Some(outcome.report), measured)
+            }
+        };
+        if left && let Wanted::Compress(_) = wanted {
+            said.say(format!("nothing changed: {}", turn.reason));
+        }
+        if left && *wanted == Wanted::Send {
+            self.begin_early(&request, seen, measured, now, said);
+        }
+        if *wanted == Wanted::Send {
+            self.note_sent(&turn, sent, &request.policy, now);
+        }
+        turn
+    }
+
+    fn measure(&mut self, request: &Request<'_>, seen: &Transcript<'_>) -> Size {
+        let calibration = self.learned.entry(self.model.clone()).or_default().calibration;
+        let tokens = request.engine.look(&request.policy, &mut self.known, seen);
+        let factor = if calibration.is_learned() { calibration.factor() } else { 1.0 };
+        let count = Count { tokens, factor, view: self.view };
+        Size { count, measured: self.gauge.measure(count, &calibration) }
+    }
+
+    fn verdict(
+        &self,
+        request: &Request<'_>,
+        seen: &Transcript<'_>,
+        measured: Measured,
+        wanted: &Wanted,
+        now: Moment,
+    ) -> Verdict {
+        if let Wanted::Compress(_) = wanted {
+            let reason = format!("asked for at {} tokens", measured.tokens);
+            return Verdict::Compact(Cause {
+                trigger: Trigger::Manual,
+                reason,
+                need: Need::Due,
+                to_tokens: None,
+            });
+        }
+        let standing = Standing {
+            settings: &self.settings,
+            policy: &request.policy,
+            engine: request.engine,
+            breaker: &self.state.breaker,
+            measured,
+            view: seen,
+            refused: self.retry,
+            at_threshold: self.at_threshold,
+            held: request.held,
+            lapsed: self.state.cached.lapsed(now),
+            now,
+        };
+        match (standing.verdict(), wanted) {
+            (Verdict::Compact(Cause { need: Need::IfItPays, .. }), _)
+                if measured.tokens < self.not_before =>
+            {
+                Verdict::Leave(format!("it would not pay at {} tokens", measured.tokens))
+            }
+            (Verdict::Compact(_), Wanted::Idle) if !standing.lapsed => {
+                Verdict::Leave("the cache is still warm".to_owned())
+            }
+            (verdict, _) => verdict,
+        }
+    }
+
+    fn note_sent(&mut self, turn: &Turn<'_>, count: Count, policy: &Policy, now: Moment) {
+        self.sent = match turn.action {
+            Action::None => Sent::Original,
+            Action::Replayed | Action::Compacted => Sent::Rewritten(hash(&self.ledger)),
+        };
+        (self.retry, self.at_threshold) = (None, Trigger::Preflight);
+        self.gauge.sent(count);
+        self.state.cached.sent(count.tokens, policy, now);
+    }
+
+    pub(super) async fn keep_state(&mut self) -> crate::store::Result<()> {
+        match &mut self.recorder {
+            Some(recorder) => recorder.keep_state(&self.state).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// What decisions make of a request that they are about.
+pub(super) fn replayed<'b>(ledger: &Ledger, transcript: &Transcript<'b>) -> Result<Cow<'b, str>, Refused> {
+    if ledger.is_empty() || !ledger.matches(transcript) {
+        return Ok(Cow::Borrowed(transcript.body));
+    }
+    Ok(Cow::Owned(Rewrite::new(transcript, ledger.edits(transcript))?.apply(transcript.body)))
+}
+
+/// How often a person said something.
+fn prompts(transcript: &Transcript<'_>) -> usize {
+    let is_prompt = |kind: &UnitKind<'_>| matches!(kind, UnitKind::Prompt { by: Speaker::User, .. });
+    transcript.units.iter().filter(|unit| is_prompt(&unit.kind)).count()
+}
+
+/// What a set of decisions is known by.
+pub(super) fn hash(ledger: &Ledger) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    ledger.covers().hash(&mut hasher);
+    ledger.words().for_each(|words| words.hash(&mut hasher));
+    hasher.finish()
+}

@@ -1,0 +1,34 @@
+//! What a session keeps across restarts beside its messages. No words of anybody are in it.
+
+use longhaul_engine::Tokens;
+use serde::{Deserialize, Serialize};
+
+use super::breaker::Breaker;
+use super::cached::Cached;
+use super::cooldown::Cooldowns;
+use super::pressure::Pressure;
+
+/// The state of a session.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct State {
+    /// When automatic compaction pauses.
+    pub breaker: Breaker,
+    /// Which models rest.
+    pub cooldowns: Cooldowns,
+    /// The last failure of a model's summary, in words.
+    pub last_error: Option<String>,
+    /// The auxiliary model that failed last, until it answers.
+    pub auxiliary_failed: Option<String>,
+    /// What the provider has cached.
+    pub(super) cached: Cached,
+    pub(super) pressure: Pressure,
+    /// The size that the provider refused last, until it takes one.
+    pub(super) refused: Option<Tokens>,
+    /// Rewrites that the provider refused, by the hash of what was decided.
+    pub(super) refused_rewrites: Vec<u64>,
+    /// The epoch that a reset left behind.
+    pub(super) forgotten: Option<usize>,
+    /// How many people's messages there were when somebody took a compaction back.
+    pub(super) held_at: Option<usize>,
+}

@@ -1,0 +1,66 @@
+//! What comes of a request: the body to send, what was done, and what there is to say.
+
+use std::borrow::Cow;
+
+use longhaul_engine::plan::Report;
+
+use super::gauge::Measured;
+use super::hooks::Host;
+
+/// A request that can be sent.
+#[derive(Debug, Clone)]
+pub struct Turn<'b> {
+    /// The body.
+    pub body: Cow<'b, str>,
+    /// What was done with it.
+    pub action: Action,
+    /// Why, in words.
+    pub reason: String,
+    /// The account of the compaction, where there was one or one was tried.
+    pub report: Option<Report>,
+    /// Its size before that; nothing for what cannot be read.
+    pub measured: Option<Measured>,
+    /// Lines for people, never for the model.
+    pub said: Vec<String>,
+}
+
+impl<'b> Turn<'b> {
+    pub(super) fn new(
+        body: Cow<'b, str>,
+        action: Action,
+        reason: String,
+        report: Option<Report>,
+        measured: Measured,
+    ) -> Self {
+        Self { body, action, reason, report, measured: Some(measured), said: Vec::new() }
+    }
+}
+
+/// What was done with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing: it goes as it came.
+    None,
+    /// What was decided before was decided again.
+    Replayed,
+    /// It was compacted.
+    Compacted,
+}
+
+/// What is said in one turn: to the host at once, and in the turn.
+pub(super) struct Said<'h> {
+    host: &'h dyn Host,
+    pub(super) lines: Vec<String>,
+}
+
+impl<'h> Said<'h> {
+    pub(super) fn to(host: &'h dyn Host) -> Self {
+        Self { host, lines: Vec::new() }
+    }
+
+    pub(super) fn say(&mut self, line: impl Into<String>) {
+        let line = line.into();
+        self.host.say(&line);
+        self.lines.push(line);
+    }
+}

@@ -1,0 +1,124 @@
+//! What a session learns from those who answer it, and what it does when they refuse.
+
+use longhaul_engine::Tokens;
+use longhaul_engine::plan::Trigger;
+use longhaul_engine::prices::Usage;
+use longhaul_engine::redact::Redacted;
+use longhaul_server::session::{Action, By, Reaction, Session, Settings};
+use longhaul_server::upstream::Trouble;
+
+use super::world::{Agent, NOON, at, compacted, request, says, settings};
+
+#[tokio::test]
+async fn an_unknown_model_begins_with_an_assumption_that_is_said_once() {
+    let mut session = Session::new(Settings::default());
+    let mut agent = Agent::new();
+    agent.model = "nobody-knows-it";
+    let body = agent.body();
+    let turn = request(&mut session, &body, NOON).await;
+    assert!(says(&turn, "tokens is assumed"), "{:?}", turn.said);
+    assert!(request(&mut session, &body, at(1)).await.said.is_empty());
+}
+
+#[tokio::test]
+async fn a_maximum_that_a_provider_names_becomes_the_window_and_the_request_is_retried() {
+    let mut session = Session::new(Settings::default());
+    let mut agent = Agent::new();
+    agent.model = "nobody-knows-it";
+    agent.fill(16_000);
+    let body = agent.body();
+    assert_eq!(request(&mut session, &body, NOON).await.action, Action::None);
+    let refused = Trouble::TooLong { maximum: Some(Tokens(12_000)), sent: Some(Tokens(15_000)) };
+    let (reaction, said) = session.failed(&refused, at(1)).await;
+    assert_eq!(reaction, Reaction::Retry);
+    assert!(
+        said[0].contains("12,000 tokens, as the provider said") && said[0].contains("refused 15,000"),
+        "{said:?}"
+    );
+    let turn = request(&mut session, &body, at(2)).await;
+    compacted(&turn);
+    let report = turn.report.unwrap();
+    assert_eq!(report.trigger, Trigger::Error);
+    assert!(report.tokens.after < Tokens(12_000), "{:?}", report.tokens);
+    let learned = session.learned()["nobody-knows-it"].window.clone().unwrap();
+    assert_eq!((learned.tokens, learned.refused), (Tokens(12_000), Some(Tokens(15_000))));
+}
+
+#[tokio::test]
+async fn a_refusal_without_a_number_is_retried_once_per_progress_and_never_in_a_loop() {
+    let mut session = Session::new(settings(100_000));
+    let mut agent = Agent::new();
+    agent.fill(20_000);
+    let body = agent.body();
+    request(&mut session, &body, NOON).await;
+    let mut sizes = Vec::new();
+    let too_long = Trouble::TooLong { maximum: None, sent: None };
+    let gave_up = loop {
+        match session.failed(&too_long, at(1)).await.0 {
+            Reaction::Retry => {
+                let turn = request(&mut session, &body, at(2)).await;
+                sizes.push(turn.body.len());
+            }
+            Reaction::GiveUp(why) => break why,
+            other => panic!("{other:?}"),
+        }
+        assert!(sizes.len() < 20, "a loop: {sizes:?}");
+    };
+    assert!(sizes.len() > 1 && sizes[0] < body.len(), "{sizes:?}");
+    assert!(sizes[..sizes.len() - 1].windows(2).all(|pair| pair[1] < pair[0]), "each is smaller: {sizes:?}");
+    assert!(gave_up.contains("could not be made smaller"), "{gave_up}");
+}
+
+#[tokio::test]
+async fn a_refused_rewrite_is_taken_back_and_not_tried_again() {
+    let mut session = Session::new(settings(20_000));
+    let mut agent = Agent::new();
+    agent.fill(12_000);
+    let body = agent.body();
+    compacted(&request(&mut session, &body, NOON).await);
+    let refused = Trouble::BadRequest(Redacted::own("messages: roles must alternate"));
+    let (reaction, said) = session.failed(&refused, at(1)).await;
+    assert_eq!(reaction, Reaction::SendOriginal);
+    assert!(said[0].contains("not tried again: ") && said[0].contains("roles must alternate"), "{said:?}");
+    let turn = request(&mut session, &body, at(2)).await;
+    assert_eq!((turn.action, turn.body.as_ref()), (Action::None, body.as_str()));
+    assert!(turn.reason.contains("refused this very rewrite"), "{}", turn.reason);
+}
+
+#[tokio::test]
+async fn what_is_no_fault_of_the_request_is_waited_for_or_given_up() {
+    let mut session = Session::new(settings(20_000));
+    let body = Agent::new().body();
+    request(&mut session, &body, NOON).await;
+    let delay = Some(std::time::Duration::from_secs(9));
+    assert_eq!(session.failed(&Trouble::Overloaded { delay }, NOON).await.0, Reaction::Wait(delay));
+    let (gave_up, _) = session.failed(&Trouble::Refused(Redacted::own("no key")), NOON).await;
+    assert_eq!(gave_up, Reaction::GiveUp("the provider refuses: no key".to_owned()));
+    let (gave_up, _) = session.failed(&Trouble::BadRequest(Redacted::own("what?")), NOON).await;
+    assert!(matches!(gave_up, Reaction::GiveUp(_)), "it was the client's own body");
+}
+
+#[tokio::test]
+async fn estimates_are_calibrated_from_usage_and_the_error_falls() {
+    let mut session = Session::new(settings(200_000));
+    let mut agent = Agent::new();
+    let (mut errors, mut by) = (None, Vec::new());
+    for turn in 0..30 {
+        agent.step(6);
+        let body = agent.body();
+        let turn = request(&mut session, &body, at(turn)).await;
+        by.push(turn.measured.unwrap().by);
+        // A provider that counts a token for every two and a half characters.
+        let usage = Usage { input: Some(Tokens(body.len() as u64 * 2 / 5)), ..Usage::default() };
+        errors = session.after(&usage, NOON).await.errors;
+    }
+    let errors = errors.unwrap();
+    println!(
+        "error of {} estimates: {:.1} % before, {:.1} % after",
+        errors.samples,
+        100.0 * errors.before,
+        100.0 * errors.after
+    );
+    assert!(errors.before > 0.15 && errors.after < 0.05, "{errors:?}");
+    assert_eq!((by[0], by[29]), (By::Estimate, By::Provider));
+}

@@ -1,0 +1,14 @@
+//! What holds of a session: when it compacts, what it says, how it fails and what it remembers. No clock is read and no socket opened.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is test code, in functions too")]
+
+mod failures;
+mod growth;
+mod hooks;
+mod learning;
+mod restart;
+mod script;
+mod stored;
+mod triggers;
+mod waiting;
+mod world;

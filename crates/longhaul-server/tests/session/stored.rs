@@ -1,0 +1,159 @@
+//! A session with a store behind it.
+
+use std::sync::{Arc, Mutex};
+
+use longhaul_engine::Tokens;
+use longhaul_server::session::{Action, Compacted, Host, Reaction, Session};
+use longhaul_server::store::{Place, Store, Sync, Tenant};
+use longhaul_server::upstream::Trouble;
+
+use super::world::{Agent, NOON, at, checkpoints, compacted, compacted_by, request, settings};
+
+async fn place() -> (Store, Tenant) {
+    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+    let tenant = store.tenant("local").await.unwrap();
+    (store, tenant)
+}
+
+fn session(window: u64, (store, tenant): &(Store, Tenant)) -> Session {
+    Session::new(settings(window)).with_store(store.clone(), tenant.clone())
+}
+
+#[tokio::test]
+async fn after_a_restart_the_view_is_replayed_and_its_checkpoint_updated() {
+    let place = place().await;
+    let mut agent = Agent::new();
+    agent.fill(14_000);
+    let body = agent.body();
+    let mut first = session(20_000, &place);
+    let sent = request(&mut first, &body, NOON).await;
+    compacted_by(&sent);
+    let sent = sent.body.into_owned();
+    drop(first);
+    let mut restarted = session(20_000, &place);
+    let replayed = request(&mut restarted, &body, at(5)).await;
+    assert_eq!((replayed.action, replayed.body.as_ref()), (Action::Replayed, sent.as_str()));
+    agent.fill(30_000);
+    let body = agent.body();
+    let next = request(&mut restarted, &body, at(9)).await;
+    compacted_by(&next);
+    assert_eq!(checkpoints(&next.body), 1);
+    let (store, tenant) = &place;
+    let kept = store.session(tenant, "latest").await.unwrap();
+    assert_eq!(store.epochs(tenant, &kept).await.unwrap().len(), 2);
+}
+
+#[derive(Default)]
+struct Events(Mutex<Vec<Compacted>>);
+
+impl Host for Events {
+    fn mark(&self) -> Option<String> {
+        None
+    }
+
+    fn compacted(&self, event: &Compacted) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+#[tokio::test]
+async fn the_event_names_the_epoch_and_handles_that_lead_to_what_was_removed() {
+    let place = place().await;
+    let events = Arc::new(Events::default());
+    let mut session = session(20_000, &place).with_host(events.clone());
+    let mut agent = Agent::new();
+    agent.fill(14_000);
+    let body = agent.body();
+    compacted(&request(&mut session, &body, NOON).await);
+    let event = events.0.lock().unwrap()[0].clone();
+    let (store, tenant) = &place;
+    let kept = store.session(tenant, event.session.as_deref().unwrap()).await.unwrap();
+    assert_eq!(event.epoch, 1);
+    assert!(!event.handles.is_empty());
+    for handle in &event.handles {
+        store.recall(tenant, Some(&kept), handle).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_breaker_outlives_the_program() {
+    let place = place().await;
+    let mut agent = Agent::new();
+    let rules: String = (0..900).map(|n| format!("Rule {n}: module{n} has an owner of its own. ")).collect();
+    agent.messages[0]["content"] = rules.into();
+    let mut first = session(24_000, &place);
+    for turn in 0..4 {
+        agent.says("assistant", "Yes.");
+        agent.says("user", &format!("And {turn}?"));
+        let body = agent.body();
+        request(&mut first, &body, at(turn)).await;
+    }
+    let paused = *first.state().breaker.paused().unwrap();
+    drop(first);
+    let mut restarted = session(24_000, &place);
+    let body = agent.body();
+    let turn = request(&mut restarted, &body, at(10)).await;
+    assert_eq!(restarted.state().breaker.paused(), Some(&paused));
+    assert!(turn.reason.contains("pauses"), "{}", turn.reason);
+}
+
+#[tokio::test]
+async fn what_was_learned_of_a_model_outlives_the_program_and_serves_other_sessions() {
+    let place = place().await;
+    let mut agent = Agent::new();
+    agent.model = "nobody-knows-it";
+    agent.fill(16_000);
+    let body = agent.body();
+    let mut first = session(24_000, &place);
+    request(&mut first, &body, NOON).await;
+    let refused = Trouble::TooLong { maximum: Some(Tokens(12_000)), sent: Some(Tokens(15_000)) };
+    assert_eq!(first.failed(&refused, at(1)).await.0, Reaction::Retry);
+    let learned = first.learned()["nobody-knows-it"].clone();
+    drop(first);
+    let mut another = Agent::new();
+    another.model = "nobody-knows-it";
+    another.says("assistant", "Another session.");
+    another.says("user", "Go on.");
+    let body = another.body();
+    let mut second = session(24_000, &place);
+    request(&mut second, &body, at(2)).await;
+    let found = &second.learned()["nobody-knows-it"];
+    assert_eq!(found.calibration, learned.calibration);
+    assert_eq!(found.window.as_ref().unwrap().tokens, Tokens(12_000));
+}
+
+#[tokio::test]
+async fn what_was_taken_back_by_hand_is_not_compacted_again_until_somebody_speaks() {
+    let place = place().await;
+    let mut agent = Agent::new();
+    agent.fill(13_000);
+    let body = agent.body();
+    let mut session = session(20_000, &place);
+    compacted(&request(&mut session, &body, NOON).await);
+    let (store, tenant) = &place;
+    let kept = store.session(tenant, "latest").await.unwrap();
+    store.undo(tenant, kept.id).await.unwrap();
+    agent.step(2);
+    let body = agent.body();
+    let held = request(&mut session, &body, at(5)).await;
+    assert_eq!(held.action, Action::None, "{}", held.reason);
+    assert!(held.reason.contains("taken back"), "{}", held.reason);
+    agent.says("assistant", "Done.");
+    agent.says("user", "Go on.");
+    let body = agent.body();
+    compacted(&request(&mut session, &body, at(9)).await);
+}
+
+#[tokio::test]
+async fn of_two_sessions_at_once_one_commits_and_both_send_its_view() {
+    let place = place().await;
+    let mut agent = Agent::new();
+    agent.fill(14_000);
+    let body = agent.body();
+    let (mut one, mut other) = (session(20_000, &place), session(20_000, &place));
+    let (first, second) = tokio::join!(one.before(&body, NOON), other.before(&body, NOON));
+    assert_eq!(first.body, second.body);
+    let (store, tenant) = &place;
+    let kept = store.session(tenant, "latest").await.unwrap();
+    assert_eq!(store.epochs(tenant, &kept).await.unwrap().len(), 1);
+}

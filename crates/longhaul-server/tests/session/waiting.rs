@@ -1,0 +1,238 @@
+//! A model's summary is begun early, used when it is ready, ended when nobody wants it, and never paid twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_engine::plan::WrittenBy;
+use longhaul_engine::prices::{Dollars, Price};
+use longhaul_server::session::{Action, First, Limits, Session, Settings, Summarizer};
+use longhaul_server::upstream::{Asked, Trouble};
+use tokio::time::Instant;
+
+use super::script::{AUXILIARY, Script, asking, bad, good, upstream, writer};
+use super::world::{Agent, MODEL, at, by_model, compacted_by, request, says, settings, usage};
+
+const WINDOW: u64 = 20_000;
+
+/// Goes on turn by turn, a second of the runtime's clock each, until a turn is as it is waited for; the seconds that it took.
+async fn until(
+    session: &mut Session,
+    agent: &mut Agent,
+    from: i64,
+    wanted: impl Fn(&longhaul_server::session::Turn<'_>) -> bool,
+) -> (i64, Vec<String>, Option<WrittenBy>) {
+    for turn in from..from + 400 {
+        agent.step(8);
+        let body = agent.body();
+        let done = request(session, &body, at(turn)).await;
+        session.after(&usage(&done.body), at(turn)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if wanted(&done) {
+            let by = done.report.as_ref().and_then(|report| report.checkpoint).map(|made| made.by);
+            return (turn + 1, done.said, by);
+        }
+    }
+    panic!("it never happened");
+}
+
+fn is_compacted(turn: &longhaul_server::session::Turn<'_>) -> bool {
+    turn.action == Action::Compacted
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_begins_at_80_percent_and_is_used_at_the_threshold_without_waiting() {
+    let script = Script::new([good(3)]);
+    let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
+    let mut agent = Agent::new();
+    let begun = |turn: &longhaul_server::session::Turn<'_>| says(turn, "writes a summary");
+    let (now, ..) = until(&mut session, &mut agent, 0, begun).await;
+    let body = agent.body();
+    let tokens = session.before(&body, at(now)).await.measured.unwrap().tokens.number();
+    assert!((8_000..9_000).contains(&tokens), "80 % of the threshold of 10,000: {tokens}");
+    let began = Instant::now();
+    let (now, said, by) = until(&mut session, &mut agent, now, is_compacted).await;
+    assert!(began.elapsed() > Duration::from_secs(4), "there was time for it");
+    assert!(!said.is_empty());
+    by_model(by.unwrap());
+    assert_eq!((script.models(), script.answered()), (vec![AUXILIARY.to_owned()], 1));
+    until(&mut session, &mut agent, now, is_compacted).await;
+    assert_eq!(script.asked().len(), 2, "one for each compaction");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_too_late_comes_with_the_next_compaction_and_is_not_asked_for_again() {
+    let script = Script::new([good(60)]);
+    let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
+    let mut agent = Agent::new();
+    let (now, said, by) = until(&mut session, &mut agent, 0, is_compacted).await;
+    assert_eq!(by, Some(WrittenBy::Code));
+    assert!(said.iter().any(|line| line.contains("come with the next compaction")), "{said:?}");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let (_, said, by) = until(&mut session, &mut agent, now, is_compacted).await;
+    assert!(said.iter().any(|line| line.starts_with("compacted: ")), "{said:?}");
+    by_model(by.unwrap());
+    assert_eq!(script.asked().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_wait_waits_just_so_long() {
+    let patient = Settings { max_wait: Duration::from_secs(20), ..asking(settings(WINDOW)) };
+    let script = Script::new([good(12)]);
+    let mut session = Session::new(patient).with_models(script);
+    let mut agent = Agent::new();
+    agent.fill(14_000);
+    let (body, began) = (agent.body(), Instant::now());
+    let turn = request(&mut session, &body, at(0)).await;
+    assert_eq!(began.elapsed(), Duration::from_secs(12));
+    by_model(compacted_by(&turn));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_ended_with_the_session_by_a_reset_and_when_its_units_change() {
+    for end in ["dropped", "reset", "changed"] {
+        let script = Script::new([good(30)]);
+        let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
+        let mut agent = Agent::new();
+        agent.fill(8_800);
+        let body = agent.body();
+        let turn = request(&mut session, &body, at(0)).await;
+        assert!(says(&turn, "writes a summary"), "{:?}: {}", turn.said, turn.reason);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        match end {
+            "dropped" => drop(session),
+            "reset" => session.reset(),
+            _ => {
+                agent.messages[1]["content"] = "Something else. Never touch the tests.".into();
+                agent.messages.truncate(20);
+                let body = agent.body();
+                request(&mut session, &body, at(2)).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert_eq!((script.asked().len(), script.answered()), (1, 0), "{end}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_units_are_never_asked_for_twice() {
+    let script = Script::new([bad(0, Trouble::CutShort)]);
+    let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
+    let mut agent = Agent::new();
+    agent.fill(8_800);
+    let body = agent.body();
+    for turn in 0..20 {
+        request(&mut session, &body, at(turn * 100)).await;
+        tokio::time::sleep(Duration::from_secs(100)).await;
+    }
+    assert_eq!(script.models(), [AUXILIARY, "house-model"]);
+}
+
+/// Dollars for a million tokens.
+fn price(input: f64) -> Price {
+    Price { input, write_5m: input, write_1h: input, read: input / 10.0, output: input * 5.0, long: None }
+}
+
+fn paying(a_day: Dollars) -> Settings {
+    let mut auxiliary = writer(AUXILIARY);
+    auxiliary.price = Some(price(1.0));
+    let summarizer = Summarizer::Model { auxiliary, main: None, first: First::Auxiliary };
+    Settings { summarizer, limits: Limits { a_day: Some(a_day), ..Limits::default() }, ..settings(WINDOW) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_price_is_counted_once_and_a_days_limit_ends_the_asking() {
+    let script = Script::new([good(0)]);
+    let mut session = Session::new(paying(Dollars(0.10))).with_models(script.clone());
+    let mut agent = Agent::new();
+    agent.fill(14_000);
+    let body = agent.body();
+    request(&mut session, &body, at(0)).await;
+    let estimated = session.state().breaker.spent(at(0));
+    assert!(estimated > Dollars(0.005), "the price is estimated beforehand: {estimated:?}");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    request(&mut session, &body, at(1)).await;
+    let paid = session.state().breaker.spent(at(1));
+    assert!((paid.0 - 0.0015).abs() < 1e-9, "then it is what was reported, once: {paid:?}");
+
+    let script = Script::new([good(0)]);
+    let mut poor = Session::new(paying(Dollars(0.001))).with_models(script.clone());
+    let turn = request(&mut poor, &body, at(0)).await;
+    assert_eq!(compacted_by(&turn), WrittenBy::Code);
+    assert!(says(&turn, "the day's limit of"), "{:?}", turn.said);
+    assert!(script.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_that_is_cheaper_the_sessions_own_request_is_extended() {
+    let mut settings = settings(WINDOW);
+    let row = settings.config.models.get_mut(MODEL).unwrap();
+    row.capabilities.insert("caching".to_owned(), "automatic".into());
+    row.capabilities.insert("cache_minimum".to_owned(), 1_000.into());
+    // So dear to write and so cheap to read that nothing is compacted before the threshold.
+    row.prices.input = Some(10.0);
+    row.prices.output = Some(0.1);
+    row.prices.cache_read = Some(0.001);
+    row.prices.cache_write = Some(10.0);
+    row.prices.cache_write_1h = Some(10.0);
+    let mut auxiliary = writer(AUXILIARY);
+    auxiliary.price = Some(price(10.0));
+    let summarizer = Summarizer::Model { auxiliary, main: Some(upstream()), first: First::Auxiliary };
+    let script = Script::new([good(0)]);
+    let mut session = Session::new(Settings { summarizer, ..settings }).with_models(script.clone());
+    let mut agent = Agent::new();
+    agent.fill(7_900);
+    let mut sent = String::new();
+    for turn in 0..30 {
+        let body = agent.body();
+        let done = request(&mut session, &body, at(turn)).await;
+        session.after(&usage(&done.body), at(turn)).await;
+        sent = done.body.into_owned();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if !script.asked().is_empty() {
+            break;
+        }
+        agent.step(8);
+    }
+    let asked = script.asked();
+    let Asked::Body { body, .. } = &asked[0].asked else { panic!("{:?}", script.models()) };
+    assert!(body.starts_with(sent.trim_end_matches("]}")), "the same bytes, and the question behind them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_small_auxiliary_window_is_named_at_the_start() {
+    let mut small = writer(AUXILIARY);
+    small.model.facts.window = longhaul_engine::Tokens(6_000);
+    let summarizer = Summarizer::Model { auxiliary: small, main: None, first: First::Auxiliary };
+    let mut session = Session::new(Settings { summarizer, ..settings(WINDOW) });
+    let body = Agent::new().body();
+    let turn = request(&mut session, &body, at(0)).await;
+    assert!(says(&turn, "it is asked in parts"), "{:?}", turn.said);
+    let again = request(&mut session, &body, at(1)).await;
+    assert!(again.said.is_empty(), "once: {:?}", again.said);
+}
+
+#[tokio::test(start_paused = true)]
+async fn by_default_no_model_is_asked() {
+    let script = Script::new([good(0)]);
+    let mut session = Session::new(settings(WINDOW)).with_models(Arc::clone(&script) as Arc<_>);
+    let mut agent = Agent::new();
+    until(&mut session, &mut agent, 0, is_compacted).await;
+    assert!(script.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_evidence_is_dense_auto_asks_the_sessions_own_model_and_says_so() {
+    for (first, wanted) in [(First::Auto, MODEL), (First::Auxiliary, AUXILIARY)] {
+        let summarizer = Summarizer::Model { auxiliary: writer(AUXILIARY), main: Some(upstream()), first };
+        let script = Script::new([good(0)]);
+        let mut session =
+            Session::new(Settings { summarizer, ..settings(10_000) }).with_models(script.clone());
+        let mut agent = Agent::new();
+        agent.fill(30_000);
+        let body = agent.body();
+        let turn = request(&mut session, &body, at(0)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(script.models()[0], wanted, "{:?}", turn.report.unwrap().evidence);
+        assert_eq!(turn.said.iter().any(|line| line.contains("evidence is dense")), first == First::Auto);
+    }
+}

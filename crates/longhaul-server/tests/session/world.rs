@@ -1,0 +1,160 @@
+//! An agent in a small window, and a clock that only moves when it is told to.
+
+use longhaul_engine::check::{Target, check};
+use longhaul_engine::config::{Config, ModelOverride};
+use longhaul_engine::known::Known;
+use longhaul_engine::ledger::Ledger;
+use longhaul_engine::plan::{Compressor, Engine, Plan, Wish, WrittenBy};
+use longhaul_engine::policy::Policy;
+use longhaul_engine::prices::Usage;
+use longhaul_engine::redact::SessionKey;
+use longhaul_engine::summary::{Answer, Covers, End};
+use longhaul_engine::{Dialect, Tokens, models, wire};
+use longhaul_server::agents::Moment;
+use longhaul_server::session::{Action, Session, Settings, Turn};
+use serde_json::{Value, json};
+
+/// Some time of day.
+pub(crate) const NOON: Moment = Moment(1_780_000_000_000);
+
+/// So many seconds after noon.
+pub(crate) fn at(seconds: i64) -> Moment {
+    Moment(NOON.0 + seconds * 1_000)
+}
+
+/// The model that the tests are about: nobody has a row or a price for it.
+pub(crate) const MODEL: &str = "house-model";
+
+/// Settings for a model with this window.
+pub(crate) fn settings(window: u64) -> Settings {
+    let mut config = Config::default();
+    let stated = ModelOverride { context_length: Some(Tokens(window)), ..ModelOverride::default() };
+    config.models.insert(MODEL.to_owned(), stated);
+    Settings { config, key: Some(SessionKey::new([7; 32])), ..Settings::default() }
+}
+
+/// An agent that works on one task, and sends all of its history with every request.
+#[derive(Clone)]
+pub(crate) struct Agent {
+    pub(crate) model: &'static str,
+    pub(crate) messages: Vec<Value>,
+    steps: usize,
+}
+
+impl Agent {
+    pub(crate) fn new() -> Self {
+        let system = json!({"role": "system", "content": "You are careful."});
+        let task = json!({"role": "user", "content": "Make the build green. Never touch the tests."});
+        Self { model: MODEL, messages: vec![system, task], steps: 0 }
+    }
+
+    /// One call with an output of so many lines.
+    pub(crate) fn step(&mut self, lines: usize) {
+        let n = self.steps;
+        self.steps += 1;
+        let id = format!("call_{n}");
+        let arguments = json!({"command": format!("make target{n}")}).to_string();
+        let call =
+            json!({"id": id, "type": "function", "function": {"name": "bash", "arguments": arguments}});
+        let noise: String =
+            (0..lines).map(|line| format!("compiling unit {n}_{line} of the project\n")).collect();
+        let output =
+            format!("{noise}src/file{n}.rs:17: error: mismatched types in step {n}\nexit code: {}\n", n % 2);
+        let thoughts = format!(
+            "Target {n} does not build yet. I changed src/file{n}.rs so that the parser of module{n} takes {} fields, and I will see \
+             whether line {} still has the wrong type. The helper in lib{n}.rs stays as it is, because {} other places use it.",
+            n + 3,
+            n * 7 + 17,
+            n % 5 + 2
+        );
+        self.messages.push(json!({"role": "assistant", "content": thoughts, "tool_calls": [call]}));
+        self.messages.push(json!({"role": "tool", "tool_call_id": id, "content": output}));
+    }
+
+    pub(crate) fn says(&mut self, role: &str, text: &str) {
+        self.messages.push(json!({"role": role, "content": text}));
+    }
+
+    pub(crate) fn body(&self) -> String {
+        json!({"model": self.model, "messages": self.messages}).to_string()
+    }
+
+    /// Works until a request has at least so many tokens, by about four characters each.
+    pub(crate) fn fill(&mut self, tokens: usize) {
+        while self.body().len() / 4 < tokens {
+            self.step(20);
+        }
+    }
+
+    /// Takes over what was sent as its own history.
+    pub(crate) fn adopt(&mut self, body: &str) {
+        let body: Value = serde_json::from_str(body).unwrap();
+        self.messages = body["messages"].as_array().unwrap().clone();
+    }
+}
+
+/// Sends a request, and takes a reply whose usage is what the turn was measured to have.
+pub(crate) async fn request<'b>(session: &mut Session, body: &'b str, now: Moment) -> Turn<'b> {
+    let turn = session.before(body, now).await;
+    valid(&turn.body);
+    turn
+}
+
+/// What a provider would report of a body: about a token for four characters.
+pub(crate) fn usage(body: &str) -> Usage {
+    Usage { input: Some(Tokens(body.len() as u64 / 4)), output: Some(Tokens(20)), ..Usage::default() }
+}
+
+/// A body that a provider takes.
+#[track_caller]
+pub(crate) fn valid(body: &str) {
+    let found = check(body, Dialect::Chat, &Target::of(Dialect::Chat));
+    assert!(found.is_empty(), "{found:?}");
+}
+
+/// How many checkpoints stand in a body.
+pub(crate) fn checkpoints(body: &str) -> usize {
+    body.matches("[Longhaul checkpoint").count()
+}
+
+/// Whether one of the lines holds these words.
+pub(crate) fn says(turn: &Turn<'_>, words: &str) -> bool {
+    turn.said.iter().any(|line| line.contains(words))
+}
+
+/// That a turn was compacted.
+#[track_caller]
+pub(crate) fn compacted(turn: &Turn<'_>) {
+    assert_eq!(turn.action, Action::Compacted, "{}: {:?}", turn.reason, turn.said);
+}
+
+/// The same, and by whom its checkpoint was written.
+#[track_caller]
+pub(crate) fn compacted_by(turn: &Turn<'_>) -> WrittenBy {
+    assert_eq!(turn.action, Action::Compacted, "{}: {:?}", turn.reason, turn.said);
+    turn.report.as_ref().unwrap().checkpoint.unwrap().by
+}
+
+/// That a model wrote it, if the engine takes anybody's words for a checkpoint.
+#[track_caller]
+pub(crate) fn by_model(by: WrittenBy) {
+    let wanted = if takes_summaries() { WrittenBy::Model } else { WrittenBy::Code };
+    assert_eq!(by, wanted);
+}
+
+fn takes_summaries() -> bool {
+    let mut agent = Agent::new();
+    agent.fill(14_000);
+    let body = agent.body();
+    let (transcript, _) = wire::parse(None, &body).unwrap();
+    let settings = settings(20_000);
+    let (policy, _) = Policy::new(&settings.config, &models::find(MODEL)).unwrap();
+    let text = super::script::SUMMARY.to_owned();
+    let answer = Answer { covers: Covers::AllThatGoes, text, by: "somebody".to_owned(), end: End::Whole };
+    let wish = Wish { force: true, summary: Some(answer), ..Wish::default() };
+    let plan = Compressor.plan(&policy, &wish, &Ledger::default(), &mut Known::default(), &transcript);
+    match plan.unwrap() {
+        Plan::Ready(outcome) => outcome.report.checkpoint.unwrap().by == WrittenBy::Model,
+        Plan::Leave(report) => panic!("{}", report.reason),
+    }
+}

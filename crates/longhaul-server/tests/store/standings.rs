@@ -1,0 +1,83 @@
+//! How sessions stand and what was learned of models, across restarts.
+
+use longhaul_engine::Dialect;
+use longhaul_engine::redact::Redacted;
+use longhaul_server::store::Place;
+
+use super::ground::{Ground, look};
+use super::speech::{body, record, reply, user};
+
+tests! {
+    Both: [
+        what_is_kept_of_a_session_is_found_again_and_goes_with_it,
+        what_is_learned_of_a_model_is_each_tenants_own,
+        a_store_of_the_first_version_is_brought_up_to_date,
+    ],
+}
+
+fn kept(json: &'static str) -> Redacted {
+    Redacted::own(json)
+}
+
+async fn what_is_kept_of_a_session_is_found_again_and_goes_with_it(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let other = store.tenant("other").await.unwrap();
+    let session = record(&store, &tenant, &body(Dialect::Chat, &[user("Hello.")])).await.session;
+    assert_eq!(store.state(&tenant, session.id).await.unwrap(), None);
+    for state in [r#"{"in_vain":1}"#, r#"{"in_vain":2}"#] {
+        assert!(store.keep_state(&tenant, session.id, kept(state)).await.unwrap());
+        assert_eq!(store.state(&tenant, session.id).await.unwrap().as_deref(), Some(state));
+    }
+    assert!(!store.keep_state(&other, session.id, kept("{}")).await.unwrap(), "it is not theirs");
+    assert_eq!(store.state(&other, session.id).await.unwrap(), None);
+
+    // One that only lives on as the beginning of another keeps no state either.
+    let longer = body(Dialect::Chat, &[user("Hello."), reply("Yes?"), user("Go on.")]);
+    let parent = record(&store, &tenant, &longer).await.session;
+    store.keep_state(&tenant, parent.id, kept("{}")).await.unwrap();
+    let fork = body(Dialect::Chat, &[user("Hello."), reply("Yes?"), user("Stop.")]);
+    let fork = record(&store, &tenant, &fork).await.session;
+    store.keep_state(&tenant, fork.id, kept("{}")).await.unwrap();
+    for gone in [parent.id, fork.id] {
+        store.delete(&tenant, gone).await.unwrap();
+        assert!(
+            !store.keep_state(&tenant, gone, kept("{}")).await.unwrap(),
+            "nothing is kept of what is gone"
+        );
+    }
+    assert_eq!(ground.number("SELECT count(*) FROM states").await, 0);
+}
+
+async fn what_is_learned_of_a_model_is_each_tenants_own(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let other = store.tenant("other").await.unwrap();
+    let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
+    for model in ["house-model", &format!("house-model {secret}")] {
+        assert_eq!(store.learned(&tenant, model).await.unwrap(), None);
+        for learned in [r#"{"window":null}"#, r#"{"window":1}"#] {
+            store.keep_learned(&tenant, model, kept(learned)).await.unwrap();
+            assert_eq!(store.learned(&tenant, model).await.unwrap().as_deref(), Some(learned));
+        }
+        assert_eq!(store.learned(&other, model).await.unwrap(), None);
+    }
+    let bytes = ground.bytes().await;
+    assert!(!String::from_utf8_lossy(&bytes).contains(secret), "a client can write anything there");
+}
+
+async fn a_store_of_the_first_version_is_brought_up_to_date(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let said = body(Dialect::Chat, &[user("Hello.")]);
+    let session = record(&store, &tenant, &said).await.session;
+    drop(store);
+    let undo = ["DROP TABLE states", "DROP TABLE models"];
+    for statement in undo {
+        ground.ask(statement).await;
+    }
+    match &ground.place {
+        Place::Postgres(_) => drop(ground.ask("UPDATE longhaul_version SET version = 1").await),
+        _ => drop(look(ground.file(), "PRAGMA user_version = 1")),
+    }
+    let (store, tenant) = ground.opened().await;
+    assert!(store.keep_state(&tenant, session.id, kept("{}")).await.unwrap());
+    assert_eq!(record(&store, &tenant, &said).await.new, 0, "what was there is still there");
+}
