@@ -105,6 +105,16 @@ impl Bag {
         if all > 0.0 { both / all } else { 0.0 }
     }
 
+    /// Its words, each with its weight.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&str, f32)> {
+        self.0.iter().map(|(word, weight)| (word.as_str(), *weight))
+    }
+
+    /// Whether it has a word.
+    pub(crate) fn has(&self, word: &str) -> bool {
+        self.0.contains_key(word)
+    }
+
     /// How many words it has.
     pub(crate) fn size(&self) -> usize {
         self.0.len()
@@ -121,10 +131,24 @@ fn stem(word: &str) -> &str {
 
 /// The words of a text, without the signs around them.
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
-    let parts = text.split(|sign: char| sign.is_whitespace() || "`\"“”‘’«»,;()[]{}<>|=→…*".contains(sign));
-    parts
-        .map(|word| word.trim_matches(['.', ':', '!', '?', '\'', '–', '—', '&']))
-        .filter(|word| !word.is_empty())
+    let between = |sign: char| sign.is_whitespace() || "`\"“”‘’«»;()[]{}<>|=→…*".contains(sign);
+    let parts = text
+        .split(between)
+        .flat_map(|part| if is_grouped(part) { vec![part] } else { part.split(',').collect() });
+    let signs = ['.', ':', '!', '?', '\'', '–', '—', '&', ','];
+    parts.map(move |word| word.trim_matches(signs)).filter(|word| !word.is_empty())
+}
+
+/// Whether a word is a number in groups of three, which a comma does not part.
+fn is_grouped(word: &str) -> bool {
+    let digits = word.trim_matches(|sign: char| !sign.is_ascii_digit());
+    let mut groups = digits.split(',');
+    let first = groups.next().unwrap_or_default();
+    let is_number = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    digits.contains(',')
+        && first.len() <= 3
+        && is_number(first)
+        && groups.all(|group| group.len() >= 3 && is_number(group))
 }
 
 /// A path without the line or range behind it: `a.rs:12-40`.
@@ -134,7 +158,7 @@ pub(crate) fn without_line(word: &str) -> &str {
 }
 
 /// Whether a word is worth looking for in what was done: a name, a path or a number, or more than a few letters.
-pub(crate) fn is_anchor(word: &str) -> bool {
+fn is_anchor(word: &str) -> bool {
     word.bytes().any(|byte| matches!(byte, b'_' | b'/' | b'.' | b'0'..=b'9'))
         || word.as_bytes().windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
 }

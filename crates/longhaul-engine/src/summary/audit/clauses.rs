@@ -35,5 +35,6 @@ fn is_short(text: &str) -> bool {
 
 /// What opens a statement: what was done to what, before it says how that ended.
 pub(super) fn opening(text: &str) -> &str {
-    text.split_once(" — ").or_else(|| text.split_once(" - ")).map_or("", |(opening, _)| opening)
+    let parted = [" — ", " - ", ": ", ". "].iter().find_map(|between| text.split_once(between));
+    parted.map_or("", |(opening, _)| opening)
 }

@@ -183,6 +183,9 @@ impl Audited {
             self.wrong.extend(wrong);
             return Some("it did not end like this".to_owned());
         }
+        if outcomes::is_miscounted(clause, source) {
+            return Some("no output counts so".to_owned());
+        }
         outcomes::is_misreported(clause, source).then(|| "no result shows that output".to_owned())
     }
 

@@ -35,6 +35,8 @@ pub(super) struct Deed {
     pub(super) asked: String,
     /// How its result begins and ends, likewise.
     pub(super) shown: String,
+    /// What both are about.
+    pub(super) topics: [Bag; 2],
     /// Whether something was run,
     pub(super) ran: bool,
     /// and whether something was changed.
@@ -102,6 +104,18 @@ impl Source {
     pub(super) fn is_said(&self, claim: &Claim<'_>) -> bool {
         let text = on_one_line(&claim.text.to_lowercase());
         self.said.all.contains(&text) || words(&text).all(|word| self.said.has_word(word))
+    }
+
+    /// How rare a word is among the deeds: what many of them have tells none from the others, and what none has tells nothing.
+    pub(super) fn rarity(&self, word: &str) -> f32 {
+        let having =
+            self.deeds.iter().filter(|deed| deed.topics.iter().any(|topics| topics.has(word))).count();
+        if having == 0 { 0.0 } else { (1.0 + self.deeds.len() as f32 / having as f32).ln() }
+    }
+
+    /// Whether a text stands in the session.
+    pub(super) fn says(&self, text: &str) -> bool {
+        self.said.all.contains(text) || self.shown.all.contains(text)
     }
 
     /// Whether it is what was asked for somewhere.
@@ -255,10 +269,12 @@ fn deeds(transcript: &Transcript<'_>, evidence: &Evidence) -> Vec<Deed> {
         }
         let failed = did.is_refused || did.action.outcome == crate::action::Outcome::Failed;
         let plain = |text: &str| on_one_line(&text.to_lowercase());
+        let (asked, shown) = (plain(&asked), plain(&shown));
         Deed {
             at: read.at,
-            asked: plain(&asked),
-            shown: plain(&shown),
+            topics: [Bag::of(&asked), Bag::of(&shown)],
+            asked,
+            shown,
             ran: did.action.verb == crate::action::Verb::Run,
             edited: did.is_edit || !did.changes.is_empty(),
             failed,
