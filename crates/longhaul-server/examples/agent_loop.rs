@@ -36,7 +36,7 @@ async fn main() -> Result<(), String> {
             let turn = session.before(&body, now()).await;
             turn.said.iter().for_each(|line| eprintln!("· {line}"));
             let asked = Asked::Body { dialect: Dialect::Chat, body: turn.body.into_owned() };
-            let (upstream, patience) = (Arc::clone(&upstream), Patience::of(Duration::from_secs(300)));
+            let (upstream, patience) = (Arc::clone(&upstream), Patience::of(Duration::from_mins(5)));
             let trouble = match client.answer(Question { upstream, asked, patience }).await {
                 Ok(reply) => break reply,
                 Err(trouble) => trouble,

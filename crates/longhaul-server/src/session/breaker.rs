@@ -23,7 +23,7 @@ use crate::agents::Moment;
 /// So many compactions in a row may save too little.
 const IN_VAIN: u32 = 2;
 /// After so long a paused one is tried again.
-const PROBE_AFTER: Duration = Duration::from_secs(300);
+const PROBE_AFTER: Duration = Duration::from_mins(5);
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
 

@@ -56,6 +56,13 @@ pub(super) struct Cause {
     pub(super) to_tokens: Option<Tokens>,
 }
 
+impl Cause {
+    /// One that is due.
+    pub(super) fn due(trigger: Trigger, reason: String) -> Self {
+        Self { trigger, reason, need: Need::Due, to_tokens: None }
+    }
+}
+
 /// How much it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {

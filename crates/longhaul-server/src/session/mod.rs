@@ -165,7 +165,7 @@ impl Session {
     #[must_use]
     pub fn resume(self, state: State, learned: BTreeMap<String, Learned>, ledger: Ledger) -> Self {
         let checkpoints = ledger.checkpoint().map(str::to_owned).into_iter().collect();
-        Self { state, learned, ledger, checkpoints, ..self }
+        Self { ledger, checkpoints, learned, state, ..self }
     }
 
     /// How it stands, to be kept across restarts.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul_engine::identity::{Identities, Identity};
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::{self, Engine, Trigger};
 use longhaul_engine::policy::Policy;
@@ -46,6 +47,16 @@ pub(super) struct Request<'b> {
 pub(super) struct Size {
     pub(super) count: Count,
     pub(super) measured: Measured,
+}
+
+/// A request with all that is known when something is decided about it.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'r, 'b> {
+    pub(super) request: &'r Request<'b>,
+    /// The request as it would be sent: what the decisions so far leave of it.
+    pub(super) seen: &'r Transcript<'r>,
+    pub(super) size: Size,
+    pub(super) now: Moment,
 }
 
 impl Session {
@@ -172,19 +183,18 @@ impl Session {
                 own.as_ref().map_or(&request.transcript, |(seen, _)| seen)
             }
         };
-        let size = self.measure(&request, seen);
-        let Size { count, measured } = size;
+        let scene = Scene { request: &request, seen, size: self.measure(&request, seen), now };
+        let Size { count, measured } = scene.size;
         let threshold = request.engine.starts_at(&request.policy);
         if let Some(line) = self.state.pressure.of(measured.tokens, threshold) {
             said.say(line);
         }
         self.prepared.keep_only_for(&request.transcript);
-        let verdict = self.verdict(&request, seen, measured, wanted, now);
-        let compaction = match verdict {
+        let compaction = match self.verdict(scene, wanted) {
             Verdict::Leave(reason) => Compaction::Left { reason, report: None },
             Verdict::Compact(cause) => {
                 let extra = Extra::of(wanted, seen);
-                self.compact(&request, seen, &cause, &extra, size, now, said).await
+                self.compact(scene, &cause, &extra, said).await
             }
         };
         let left = matches!(compaction, Compaction::Left { .. });
@@ -213,7 +223,7 @@ impl Session {
             said.say(format!("nothing changed: {}", turn.reason));
         }
         if left && *wanted == Wanted::Send {
-            self.begin_early(&request, seen, measured, now, said);
+            self.begin_early(scene, said);
         }
         if *wanted == Wanted::Send {
             self.note_sent(&turn, sent, &request.policy, now);
@@ -229,22 +239,11 @@ impl Session {
         Size { count, measured: self.gauge.measure(count, &calibration) }
     }
 
-    fn verdict(
-        &self,
-        request: &Request<'_>,
-        seen: &Transcript<'_>,
-        measured: Measured,
-        wanted: &Wanted,
-        now: Moment,
-    ) -> Verdict {
+    fn verdict(&self, scene: Scene<'_, '_>, wanted: &Wanted) -> Verdict {
+        let Scene { request, seen, now, size: Size { measured, .. } } = scene;
         if let Wanted::Compress(_) = wanted {
             let reason = format!("asked for at {} tokens", measured.tokens);
-            return Verdict::Compact(Cause {
-                trigger: Trigger::Manual,
-                reason,
-                need: Need::Due,
-                to_tokens: None,
-            });
+            return Verdict::Compact(Cause::due(Trigger::Manual, reason));
         }
         let standing = Standing {
             settings: &self.settings,
@@ -306,9 +305,7 @@ fn prompts(transcript: &Transcript<'_>) -> usize {
 
 /// What a set of decisions is known by.
 pub(super) fn hash(ledger: &Ledger) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    ledger.covers().hash(&mut hasher);
-    ledger.words().for_each(|words| words.hash(&mut hasher));
-    hasher.finish()
+    let words: Vec<&[u8]> = ledger.words().map(str::as_bytes).collect();
+    let Identity(bytes) = Identities::new([0; 32]).of(&words);
+    bytes.iter().take(8).fold(ledger.covers() as u64, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte))
 }

@@ -236,3 +236,12 @@ async fn where_the_evidence_is_dense_auto_asks_the_sessions_own_model_and_says_s
         assert_eq!(turn.said.iter().any(|line| line.contains("evidence is dense")), first == First::Auto);
     }
 }
+
+/// A gateway runs sessions on threads of its own.
+#[test]
+fn a_session_can_be_sent_to_another_thread() {
+    fn can_be_sent(_: impl Send) {}
+    let (mut session, body) = (Session::new(settings(WINDOW)), String::new());
+    can_be_sent(session.before(&body, at(0)));
+    can_be_sent(session);
+}
