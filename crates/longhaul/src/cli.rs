@@ -237,6 +237,9 @@ pub(crate) struct CompressArgs {
     /// Who writes the checkpoint; by default our own code
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) summarizer: Option<Summarizer>,
+    /// A summary of what goes, handed in: what the body bears out of it is taken into the checkpoint
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["summarizer", "out_dir", "jsonl"])]
+    pub(crate) summary: Option<PathBuf>,
     /// Compact even below the threshold
     #[arg(long)]
     pub(crate) force: bool,

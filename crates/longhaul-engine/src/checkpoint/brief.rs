@@ -1,7 +1,9 @@
 //! What a checkpoint is made from, and what comes out.
 
-use super::{Checkpoint, Quoted};
+use super::told::Told;
+use super::{Checkpoint, Quoted, Section};
 use crate::evidence::Evidence;
+use crate::redact::Redacted;
 use crate::texts::Marker;
 use crate::tokens::{Counter, Tokens};
 use crate::transcript::BlockAt;
@@ -14,6 +16,8 @@ pub struct Brief<'d> {
     pub folded: &'d dyn Fn(usize) -> bool,
     /// The checkpoint that this one takes the place of.
     pub previous: Option<&'d Checkpoint>,
+    /// What a model told about what goes, as far as it is borne out.
+    pub told: Option<Told<'d>>,
     /// Lines on the topic.
     pub quotes: &'d [Quoted],
     /// What fetches a block of a unit again, where originals are kept.
@@ -43,4 +47,6 @@ pub struct Written {
     pub found: usize,
     /// and how many of them are said.
     pub kept: usize,
+    /// What a model lost of what it was shown, and is said all the same.
+    pub put_back: Vec<(Section, Redacted)>,
 }

@@ -13,6 +13,7 @@
 //!
 //! It may use `evidence`, `texts` and what is below them.
 
+mod bag;
 mod brief;
 mod fill;
 mod forms;
@@ -24,10 +25,13 @@ mod pieces;
 mod render;
 mod rows;
 mod sketch;
+mod told;
 mod topic;
 mod write;
 
+pub(crate) use bag::{Bag, is_anchor, without_line, words};
 pub use brief::{Brief, Written};
+pub use told::{Statement, Told};
 pub use topic::Topic;
 pub(crate) use write::write;
 
@@ -170,6 +174,11 @@ impl Checkpoint {
     #[must_use]
     pub fn tokens(&self, counter: Counter, marker: &Marker) -> Tokens {
         counter.count(&self.render(marker))
+    }
+
+    /// Numbers the actions as they stand: a model's numbers and ours count different things.
+    fn number_anew(&mut self) {
+        (1..).zip(&mut self.completed).for_each(|(number, completed)| completed.number = number);
     }
 
     fn push(&mut self, section: Section, text: Redacted) {

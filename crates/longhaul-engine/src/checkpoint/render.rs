@@ -23,25 +23,42 @@ const FILES: usize = 3;
 /// In a section without anything, as a model may write it.
 pub(super) const NONE: &str = "None.";
 
+/// How the folder is written that most files are in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Folders {
+    /// Once for all of them.
+    Once,
+    /// With each.
+    Each,
+}
+
 impl Checkpoint {
     /// The Markdown, with the marker in front and the end mark behind. A section without anything is left out.
     #[must_use]
     pub fn render(&self, marker: &Marker) -> String {
+        self.render_with(marker, Folders::Once)
+    }
+
+    /// The same with paths as somebody else wrote them.
+    pub(super) fn render_with(&self, marker: &Marker, folders: Folders) -> String {
         let mut text = marker.to_string();
         text.push('\n');
         for section in Section::ALL.into_iter().filter(|section| !self.is_empty(*section)) {
             text.push('\n');
             text.push_str(&heading(section));
-            self.render_section(section, &mut text);
+            self.render_section(section, folders, &mut text);
         }
         text.push('\n');
         text.push_str(&marker.end());
         text
     }
 
-    fn render_section(&self, section: Section, text: &mut String) {
+    fn render_section(&self, section: Section, folders: Folders, text: &mut String) {
         let items = self.list(section);
-        let folder = if section == Section::RelevantFiles { folder(items) } else { "" };
+        let folder = match folders {
+            Folders::Once if section == Section::RelevantFiles => folder(items),
+            _ => "",
+        };
         if !folder.is_empty() {
             text.extend([BELOW, folder, ":\n"]);
         }

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use super::brief::{Brief, Written};
 use super::fill::{Bought, Offer, fill};
 use super::forms::{Candidate, Piece, Writer};
-use super::render::heading;
-use super::sketch::{Sketch, sketch};
+use super::render::{Folders, heading};
+use super::sketch::{Sketch, What, sketch};
+use super::told::Heard;
 use super::{Checkpoint, Completed, Quoted, Section, Topic};
 use crate::redact::{Redacted, Redactor};
 use crate::tokens::estimate;
@@ -32,18 +33,38 @@ pub(crate) fn write(brief: &Brief<'_>, redactor: &mut Redactor) -> Written {
     }
     sketches.sort_by_key(|sketch| sketch.at);
     let mut writer = Writer::new(brief, redactor, &sketches);
-    let candidates: Vec<Candidate> = sketches.iter().filter_map(|sketch| writer.candidate(sketch)).collect();
+    let heard = brief.told.map(|told| Heard::of(told, brief));
+    let mut candidates: Vec<Candidate> = Vec::with_capacity(sketches.len());
+    let mut lost: Vec<bool> = Vec::with_capacity(sketches.len());
+    for sketch in &sketches {
+        let Some(candidate) = writer.candidate(sketch) else { continue };
+        let worth = heard.as_ref().map_or(Some(1.0), |heard| heard.worth(sketch, &candidate));
+        let Some(worth) = worth else { continue };
+        lost.push(heard.is_some() && !matches!(sketch.what, What::Told(_)));
+        candidates.push(candidate.times(worth));
+    }
     let offers: Vec<Offer> = candidates.iter().map(Candidate::offer).collect();
     let mut bought = choose(brief, &candidates, &offers);
+    // What a model wrote stands as it wrote it.
+    let folders = if heard.is_some() { Folders::Each } else { Folders::Once };
     loop {
         let forms = bought.forms(offers.len());
-        let checkpoint = assemble(&candidates, &forms);
-        let text = checkpoint.render(brief.marker);
+        let mut checkpoint = assemble(&candidates, &forms);
+        if heard.is_some() {
+            checkpoint.number_anew();
+        }
+        let text = checkpoint.render_with(brief.marker, folders);
         let tokens = brief.counter.count(&text);
         let over = tokens.number().saturating_sub(brief.budget.number());
         if over == 0 || !bought.give_back(&offers, over) {
             let kept = forms.iter().flatten().count();
-            return Written { checkpoint, text, tokens, found, kept };
+            let bought = candidates.iter().zip(&forms).zip(&lost).filter(|(_, lost)| **lost);
+            let put_back = bought.filter_map(|((candidate, form), _)| {
+                let (piece, _) = &candidate.forms[(*form)?];
+                Some((candidate.section, piece.words()))
+            });
+            let put_back = put_back.collect();
+            return Written { checkpoint, text, tokens, found, kept, put_back };
         }
     }
 }

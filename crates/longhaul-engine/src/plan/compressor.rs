@@ -283,7 +283,8 @@ fn within_bounds<'s, 't, 'b>(work: &mut Work<'s, 't, 'b>, bounds: &Bounds) -> Dr
 fn checkpoint_budget(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
     let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
     let budget = work.survey.policy.checkpoint.tokens(replaced);
-    let budget = budget.min(fold::largest(replaced)).max(fold::needed(work, gone));
+    let most = fold::largest(replaced).max(fold::summary(work.survey));
+    let budget = budget.min(most).max(fold::needed(work, gone));
     (budget < replaced).then_some(budget)
 }
 

@@ -62,6 +62,8 @@ pub(super) struct Folding {
     pub(super) found: usize,
     /// and how many of them are said.
     pub(super) kept: usize,
+    /// Why a summary that was handed in is not in it.
+    pub(super) note: Option<String>,
 }
 
 impl InPlace {

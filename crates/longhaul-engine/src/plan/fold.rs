@@ -9,9 +9,11 @@ use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use super::work::Work;
 use crate::Tokens;
-use crate::checkpoint::{self, Brief, Checkpoint, Quoted, Section, Topic};
+use crate::checkpoint::{self, Brief, Checkpoint, Quoted, Section, Told, Topic};
+use crate::evidence::Evidence;
 use crate::ledger::Placed;
 use crate::redact::{Content, Redacted};
+use crate::summary::{Answer, Audited, Finding, Mended, audit};
 use crate::texts::{Closing, Marker, signed};
 use crate::transcript::{Block, BlockAt, Form, Part, PartKind, UnitKind};
 use crate::wire::Role;
@@ -31,12 +33,18 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         Keep::Originals(handles) => survey.transcript.block(at).map(|block| handles.of_block(block)),
         Keep::Nothing => None,
     };
+    let told = told(work, gone, &evidence);
     let key = survey.wish.key.as_ref();
     let mark = key.map_or(Tokens::ZERO, |_| MARK);
     let brief = Brief {
         evidence: &evidence,
         folded: &|unit| gone.contains(&unit),
         previous: previous.as_ref(),
+        told: told.audited.as_ref().map(|(audited, covers)| Told {
+            statements: &audited.statements,
+            covers,
+            wrong: &audited.wrong,
+        }),
         quotes: &quotes,
         handle: &handle,
         budget: (budget - mark).max(survey.meter.counter.count(&Checkpoint::least(&marker))),
@@ -49,10 +57,48 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let filled = |section: &&Section| !written.checkpoint.is_empty(**section);
     let sections = Section::ALL.iter().filter(filled).count();
     let tokens = written.tokens + mark;
-    let report = CheckpointReport { by: WrittenBy::Code, tokens, sections };
+    let (by, findings) = match told.audited {
+        None => (WrittenBy::Code, Vec::new()),
+        Some((audited, _)) => (WrittenBy::Model, with_put_back(audited.findings, &written.put_back)),
+    };
+    let report = CheckpointReport { by, tokens, sections, findings };
     let text = key.map_or_else(|| written.text.clone(), |key| signed(&written.text, key));
     let placed = Placed { before, text, takes: survey.takes() };
-    Folding { placed, report, found: written.found, kept: written.kept }
+    Folding { placed, report, found: written.found, kept: written.kept, note: told.note }
+}
+
+/// What of a model's summary is borne out, and about which units; or why it is not taken.
+#[derive(Default)]
+struct Taken {
+    audited: Option<(Audited, BTreeSet<usize>)>,
+    note: Option<String>,
+}
+
+fn told(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, evidence: &Evidence) -> Taken {
+    let survey = work.survey;
+    let Some(answer) = &survey.wish.summary else { return Taken::default() };
+    let refused = |why: String| {
+        let note =
+            format!("the summary of {} is not used, and the checkpoint is made by code: {why}", answer.by);
+        Taken { note: Some(note), ..Taken::default() }
+    };
+    let Some(covers) = answer.covers.find(survey.transcript, gone) else {
+        return refused("what it was asked about has changed since".to_owned());
+    };
+    match audit(answer, survey.transcript, evidence, work.redactor) {
+        Ok(audited) => Taken { audited: Some((audited, covers)), note: None },
+        Err(why) => refused(why.to_string()),
+    }
+}
+
+fn with_put_back(mut findings: Vec<Finding>, put_back: &[(Section, Redacted)]) -> Vec<Finding> {
+    findings.extend(put_back.iter().map(|(section, text)| Finding {
+        action: Mended::PutBack,
+        section: section.title(),
+        text: text.as_str().to_owned(),
+        why: "the summary does not say it".to_owned(),
+    }));
+    findings
 }
 
 /// Before which unit the checkpoint stands: behind all that it replaces; but first of all where a reply would be, for a request
@@ -99,6 +145,13 @@ pub(super) const SMALLEST: Tokens = Tokens(400);
 /// The most that a handover in place of so many tokens may cost: nobody reads a longer one.
 pub(super) fn largest(replaced: Tokens) -> Tokens {
     Tokens(1_500 + replaced.number() / 33)
+}
+
+/// What a checkpoint needs that says a summary which was handed in, and what it lost.
+pub(super) fn summary(survey: &Survey<'_, '_>) -> Tokens {
+    const LOST: f64 = 1.4;
+    let tokens = |answer: &Answer| survey.meter.counter.count(&answer.text).share(LOST);
+    survey.wish.summary.as_ref().map_or(Tokens::ZERO, tokens)
 }
 
 /// What a person's words add to themselves in a checkpoint: a mark, and their part of the heading.

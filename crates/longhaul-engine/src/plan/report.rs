@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::Keep;
 use crate::config::EngineName;
+use crate::summary::Finding;
 use crate::transcript::{BlockKind, Part, PartKind, Transcript, Unit, UnitKind};
 use crate::{Dialect, Tokens};
 
@@ -165,7 +166,7 @@ impl EvidenceReport {
 }
 
 /// The summary in place of what was folded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckpointReport {
     /// Who wrote it.
     pub by: WrittenBy,
@@ -173,6 +174,9 @@ pub struct CheckpointReport {
     pub tokens: Tokens,
     /// How many of its sections say something.
     pub sections: usize,
+    /// What was mended of a model's summary.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 /// Who wrote a checkpoint.

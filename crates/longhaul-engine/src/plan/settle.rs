@@ -68,7 +68,7 @@ pub(super) fn settle(
     let account = draft.account(&unbound);
     let touched = draft.standing().map(|(at, _)| at.unit).chain(unbound.iter().map(|at| at.unit));
     let (digested, gone) = (touched.collect::<BTreeSet<_>>().len(), draft.gone.len());
-    let checkpoint = draft.in_place.folding().map(|folding| folding.report);
+    let checkpoint = draft.in_place.folding().map(|folding| folding.report.clone());
     let (summarized, dropped) = if checkpoint.is_some() { (gone, 0) } else { (0, gone) };
     // What stays warm is counted when it is settled which outcome it is.
     let tokens = TokensReport { after, warm: Tokens::ZERO, ..same.tokens };
@@ -82,7 +82,7 @@ pub(super) fn settle(
         evidence: account.evidence,
         checkpoint,
         ratio: tokens.saved(),
-        unsummarized: if checkpoint.is_some() { 0 } else { draft.gone_messages() },
+        unsummarized: if summarized > 0 { 0 } else { draft.gone_messages() },
         state: StateReport::after(0, tokens.saved()),
         ladder: draft.ladder.clone(),
         restart: draft.restart(),
@@ -170,6 +170,7 @@ fn shortfall(survey: &Survey<'_, '_>, occasion: &Occasion, after: Tokens) -> Opt
 /// What a person should know: a goal that was missed, reasoning that may be refused.
 fn notes(draft: &Draft<'_, '_, '_>, occasion: &Occasion, after: Tokens) -> Vec<String> {
     let mut notes = draft.notes.clone();
+    notes.extend(draft.in_place.folding().and_then(|folding| folding.note.clone()));
     notes.extend(shortfall(draft.survey, occasion, after));
     notes.extend(folded_after_all(draft));
     notes.extend(repair::repaired(draft));

@@ -10,11 +10,15 @@
 //! It may use `checkpoint`, `evidence` and what is below them.
 
 mod ask;
+mod audit;
 mod covers;
 mod extend;
+mod read;
 mod turns;
 
 pub use ask::{Ask, Material, Question};
+pub(crate) use audit::{Audited, audit};
+pub use audit::{Finding, Mended};
 pub use covers::Covers;
 pub(crate) use turns::{harmless, turn};
 

@@ -71,6 +71,13 @@ impl Entry {
         Self { act, target, outcome: plain(outcome), handle: None }
     }
 
+    /// The entry that words of somebody else's are.
+    #[must_use]
+    pub fn read(words: &Redacted) -> Self {
+        let Ok(entry) = words.on_one_line(usize::MAX).as_str().parse();
+        entry
+    }
+
     /// The same about another target.
     #[must_use]
     pub fn about(&self, target: &Redacted) -> Self {

@@ -1,13 +1,15 @@
 //! An upstream: a provider, where it is, and the key that opens it.
 
+use std::fmt;
+
 use longhaul_engine::Dialect;
 use reqwest::Url;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::{Key, Provider};
 
-/// One provider at one address, with the key for it. It can be printed: the key does not show.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One provider at one address, with the key for it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Upstream {
     provider: Provider,
     base: Url,
@@ -65,6 +67,14 @@ impl Upstream {
     /// The text without the key, wherever it is quoted.
     pub(super) fn without_key(&self, text: &str) -> String {
         self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.hide(text))
+    }
+}
+
+/// It can be printed: neither the key shows, nor what somebody may have put behind the address in its place.
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (host, path) = (self.base.origin().ascii_serialization(), self.base.path());
+        write!(f, "Upstream({} at {host}{path})", self.provider.name())
     }
 }
 
@@ -127,5 +137,7 @@ mod tests {
             assert!(!format!("{upstream:?} {:?}", upstream.headers()).contains("secret"));
         }
         assert_eq!(at("anthropic", None).unwrap().headers()["anthropic-version"], "2023-06-01");
+        let behind = at("openai", Some("https://127.0.0.1:8080/v1?key=secret")).unwrap();
+        assert_eq!(format!("{behind:?}"), "Upstream(openai at https://127.0.0.1:8080/v1)");
     }
 }

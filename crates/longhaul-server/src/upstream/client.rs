@@ -11,14 +11,22 @@ use reqwest::header::LOCATION;
 use reqwest::redirect::Policy;
 use tokio::time::{Instant, sleep};
 
-use super::reading::{Progress, Reading};
 use super::said::{self, Said};
 use super::wire::{Due, Pieces, Response};
 use super::wording::judge;
-use super::{Asked, Models, Patience, Question, Reply, Retries, Stage, Trouble, Upstream, ask, delay};
+use super::{
+    Asked, Models, Patience, Progress, Question, Reading, Reply, Retries, Stage, Trouble, Upstream, ask,
+    delay,
+};
 
 /// So much of an error is read.
 const ERROR: usize = 256 * 1024;
+
+/// A connection that nobody used for so long is not used again: the other side may be about to close it.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Nobody waits longer, whatever they say; so no sum of times can be too large.
+const DAY: Duration = Duration::from_hours(24);
 
 /// Where a client is: what the world around it is like.
 pub struct Network {
@@ -26,8 +34,8 @@ pub struct Network {
     pub proxies: Proxies,
     /// How long that may take.
     pub connect: Duration,
-    /// A chance from 0 to 1, so that many who were turned away together do not come back together.
-    pub chance: Arc<dyn Fn() -> f64 + Send + Sync>,
+    /// Random bits, so that many who were turned away together do not come back together.
+    pub dice: Arc<dyn Fn() -> u32 + Send + Sync>,
 }
 
 /// How a connection is made.
@@ -52,7 +60,7 @@ pub struct Call {
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
-    chance: Arc<dyn Fn() -> f64 + Send + Sync>,
+    dice: Arc<dyn Fn() -> u32 + Send + Sync>,
 }
 
 impl Client {
@@ -72,13 +80,14 @@ impl Client {
             .redirect(Policy::none())
             .referer(false)
             .connect_timeout(network.connect)
+            .pool_idle_timeout(IDLE)
             .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")));
         let builder = match network.proxies {
             Proxies::None => builder.no_proxy(),
             Proxies::Environment => builder,
         };
         let http = builder.build().map_err(|error| failed(&error))?;
-        Ok(Self { http, chance: network.chance })
+        Ok(Self { http, dice: network.dice })
     }
 
     /// Sends a body, and again where the upstream could not take it and nothing of an answer came: with the provider's own delay, and
@@ -90,8 +99,7 @@ impl Client {
         patience: &Patience,
     ) -> Result<Response, Trouble> {
         let started = Instant::now();
-        // Whoever has centuries has a day.
-        let whole = started + patience.whole.min(Duration::from_hours(24));
+        let whole = started + patience.whole.min(DAY);
         let mut tries = 0;
         loop {
             let outcome = self.once(upstream, call, patience, whole).await;
@@ -145,14 +153,13 @@ impl Client {
                 | Trouble::Unreachable(_)
                 | Trouble::TimedOut(Stage::Connect)
         );
-        let chance = (self.chance)().clamp(0.0, 1.0);
+        let chance = f64::from((self.dice)()) / f64::from(u32::MAX);
         let ours = || {
             let doubled = retries.first.saturating_mul(2_u32.saturating_pow(tries));
-            doubled.min(retries.longest).mul_f64(0.5 + 0.5 * chance)
+            doubled.min(retries.longest).min(DAY).mul_f64(0.5 + 0.5 * chance)
         };
-        // Never sooner than was asked for. What is longer than a day is not waited for, and would not fit into a product.
-        let theirs =
-            |delay: Duration| delay.saturating_add(delay.min(Duration::from_hours(24)).mul_f64(0.1 * chance));
+        // Never sooner than was asked for.
+        let theirs = |delay: Duration| delay.saturating_add(delay.min(DAY).mul_f64(0.1 * chance));
         (mends && tries < retries.most).then(|| trouble.delay().map_or_else(ours, theirs))
     }
 }
@@ -205,4 +212,45 @@ fn innermost(error: &dyn Error) -> String {
         error = source;
     }
     error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Retries =
+        Retries { most: 9, first: Duration::from_millis(500), longest: Duration::from_secs(8) };
+
+    fn pause(dice: u32, trouble: &Trouble, tries: u32, retries: &Retries) -> Option<Duration> {
+        let network = Network { proxies: Proxies::None, connect: IDLE, dice: Arc::new(move || dice) };
+        Client::new(network).unwrap().pause(trouble, tries, retries)
+    }
+
+    #[test]
+    fn a_pause_of_ours_doubles_and_has_its_end_and_chance_shortens_it() {
+        let busy = Trouble::Overloaded { delay: None };
+        let pauses = (0..9).filter_map(|tries| pause(u32::MAX, &busy, tries, &MOST));
+        let pauses: Vec<u128> = pauses.map(|pause| pause.as_millis()).collect();
+        assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 8000, 8000, 8000, 8000]);
+        assert_eq!(pause(0, &busy, 0, &MOST), Some(Duration::from_millis(250)));
+        assert_eq!(pause(0, &busy, 9, &MOST), None, "nine are enough");
+    }
+
+    #[test]
+    fn the_providers_pause_is_never_shortened() {
+        let limited = |delay| Trouble::RateLimited { delay: Some(delay) };
+        assert_eq!(pause(0, &limited(Duration::from_secs(10)), 0, &MOST), Some(Duration::from_secs(10)));
+        assert_eq!(
+            pause(u32::MAX, &limited(Duration::from_secs(10)), 0, &MOST),
+            Some(Duration::from_secs(11))
+        );
+    }
+
+    #[test]
+    fn no_time_is_too_long_to_be_counted() {
+        let endless = Retries { most: u32::MAX, first: Duration::MAX, longest: Duration::MAX };
+        assert_eq!(pause(u32::MAX, &Trouble::Overloaded { delay: None }, 40, &endless), Some(DAY));
+        let limited = Trouble::RateLimited { delay: Some(Duration::MAX) };
+        assert_eq!(pause(u32::MAX, &limited, 0, &endless), Some(Duration::MAX));
+    }
 }

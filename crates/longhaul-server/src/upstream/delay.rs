@@ -124,7 +124,9 @@ fn date(text: &str) -> Option<Moment> {
 mod tests {
     use super::*;
 
-    fn head(headers: &[(&'static str, &'static str)]) -> HeaderMap {
+    type Pairs = &'static [(&'static str, &'static str)];
+
+    fn head(headers: Pairs) -> HeaderMap {
         let pair = |(name, value): &(&'static str, &'static str)| {
             ((*name).parse::<reqwest::header::HeaderName>().unwrap(), value.parse().unwrap())
         };
@@ -133,19 +135,19 @@ mod tests {
 
     #[test]
     fn every_header_is_understood() {
-        let date = ("date", "Wed, 21 Oct 2026 07:28:00 GMT");
-        let cases: [(&[(&str, &str)], Option<f64>); 13] = [
+        const DATE: (&str, &str) = ("date", "Wed, 21 Oct 2026 07:28:00 GMT");
+        let cases: [(Pairs, Option<f64>); 13] = [
             (&[("retry-after", "12")], Some(12.0)),
             (&[("retry-after", "1.5")], Some(1.5)),
             (&[("retry-after-ms", "250"), ("retry-after", "1")], Some(0.25)),
-            (&[date, ("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT")], Some(30.0)),
-            (&[date, ("retry-after", "Wed, 21 Oct 2026 07:27:00 GMT")], Some(0.0)),
+            (&[DATE, ("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT")], Some(30.0)),
+            (&[DATE, ("retry-after", "Wed, 21 Oct 2026 07:27:00 GMT")], Some(0.0)),
             (&[("retry-after", "Wed, 21 Oct 2026 07:28:30 GMT")], None),
             (&[("retry-after", "-3")], None),
             (&[("retry-after", "soon")], None),
             (
                 &[
-                    date,
+                    DATE,
                     ("anthropic-ratelimit-input-tokens-remaining", "0"),
                     ("anthropic-ratelimit-input-tokens-reset", "2026-10-21T07:28:07Z"),
                     ("anthropic-ratelimit-requests-remaining", "49"),
@@ -155,7 +157,7 @@ mod tests {
             ),
             (&[("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "6m0.5s")], Some(360.5)),
             (&[("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "120ms")], Some(0.12)),
-            (&[date, ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1792567690000")], Some(10.0)),
+            (&[DATE, ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1792567690000")], Some(10.0)),
             (&[("x-ratelimit-remaining-tokens", "7"), ("x-ratelimit-reset-tokens", "1s")], None),
         ];
         for (headers, wanted) in cases {

@@ -34,8 +34,6 @@ impl Events {
             let data = std::mem::take(&mut self.data);
             return std::mem::take(&mut self.has_data).then_some(data);
         }
-        // The mark of UTF-8 can stand before the first field.
-        let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&line);
         if let Some(value) = line.strip_prefix(b"data:") {
             if self.has_data {
                 self.data.push(b'\n');
@@ -62,7 +60,7 @@ mod tests {
     #[test]
     fn data_of_an_event_is_what_its_lines_say() {
         assert_eq!(read("data: one\n\n"), ["one"]);
-        assert_eq!(read("\u{feff}event: x\ndata:one\ndata:  two\nid: 3\n\n"), ["one\n two"]);
+        assert_eq!(read("event: x\ndata:one\ndata:  two\nid: 3\n\n"), ["one\n two"]);
         assert_eq!(read(": a comment\n\nevent: ping\n\nretry: 10\n\n"), [""; 0]);
         assert_eq!(read("data:\n\n"), [""]);
         assert_eq!(read("data: one\n\ndata: not ended\n"), ["one"]);

@@ -11,7 +11,7 @@
 //!   HTTP. Its [`Client::send`] hands over what comes as it comes, for a gateway.
 //! - `wordings.toml` tells what an error means by its words, `delays.toml` how long it asks to wait. Both are tried for everybody,
 //!   since routers hand the words of others through.
-//! - `reading/` has one file a dialect, and takes an answer in pieces of any size. Only an answer that was told to have ended is one.
+//! - [`Reading`] has one file a dialect, and takes an answer in pieces of any size. Only an answer that was told to have ended is one.
 //!
 //! What must hold: no key in anything that is printed, or sent to another host; no second try once anything of an answer came; no
 //! wait beyond the caller's [`Patience`]. Time is the runtime's, chance is passed in, and dates are taken against the answer's own.
@@ -39,6 +39,7 @@ pub use key::Key;
 pub use patience::{Patience, Retries};
 pub use provider::Provider;
 pub use question::{Asked, Finish, Question, Reply, Small, Streaming};
+pub use reading::{Progress, Reading};
 pub use trouble::{Reaction, Stage, Trouble};
 pub use wire::{Pieces, Response};
 

@@ -7,6 +7,8 @@ use super::Upstream;
 
 /// So much of a text is looked at.
 const READ: usize = 16 * 1024;
+/// In so much of it an error says what it is.
+const OPENING: usize = 1000;
 /// So many characters of it are shown.
 const SHOWN: usize = 300;
 
@@ -37,11 +39,16 @@ impl Said {
             Value::Object(_) => &value["error"],
             _ => value,
         };
-        let texts = [&error["message"], &error["error"], &error["detail"], &error["metadata"]["raw"]];
-        let words: Vec<String> = texts.into_iter().filter_map(words_of).collect();
+        let texts = [&error["message"], &error["error"], &error["detail"], &error["metadata"]["raw"], error];
+        let words: Vec<String> = texts.into_iter().flat_map(texts_of).collect();
         let codes = [&error["type"], &error["code"], &error["status"], &value["type"], &value["code"]];
-        let codes = codes.into_iter().filter_map(words_of).collect();
+        let codes = codes.into_iter().filter_map(name_of).collect();
         Self { words: words.join(" "), codes, fields: error.clone() }
+    }
+
+    /// The beginning of the words, where an error says what it is; behind it the request may be quoted.
+    pub(super) fn opening(&self) -> &str {
+        &self.words[..self.words.floor_char_boundary(OPENING)]
     }
 
     /// A number that stands in a field of its own.
@@ -68,11 +75,21 @@ pub(super) fn shown(upstream: &Upstream, text: &str) -> Redacted {
     Redactor::numbered(Rules::default()).redact(&text[..most], Content::Text).text.on_one_line(SHOWN)
 }
 
-fn words_of(value: &Value) -> Option<String> {
+/// The texts in a place where an error says what is wrong. Lists of findings quote the request beside each of them, and what a request
+/// says must not be taken for the words of an error.
+fn texts_of(value: &Value) -> Vec<String> {
     match value {
-        Value::String(text) => Some(text.clone()),
+        Value::String(text) => vec![text.clone()],
+        Value::Array(findings) => findings.iter().filter_map(|finding| name_of(&finding["msg"])).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A name or a number of a kind.
+fn name_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(name) => Some(name.clone()),
         Value::Number(number) => Some(number.to_string()),
-        Value::Array(_) => Some(value.to_string()),
         _ => None,
     }
 }
@@ -90,11 +107,15 @@ mod tests {
             (r#"[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]"#, "bad"),
             (r#"{"object":"error","message":"too much","type":"BadRequestError","code":400}"#, "too much"),
             (r#"{"error":"model 'x' not found"}"#, "model 'x' not found"),
-            (r#"{"detail":[{"type":"extra_forbidden"}]}"#, r#"[{"type":"extra_forbidden"}]"#),
+            (
+                r#"{"detail":[{"type":"extra_forbidden","msg":"Extra inputs","input":"prompt is too long"}]}"#,
+                "Extra inputs",
+            ),
             (
                 r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"the real reason"}}}"#,
                 "Provider returned error the real reason",
             ),
+            (r#""busy""#, "busy"),
             ("<html>Bad Gateway</html>", "<html>Bad Gateway</html>"),
             ("", ""),
         ];
@@ -112,9 +133,9 @@ mod tests {
     fn what_is_shown_is_short_on_one_line_and_without_secrets() {
         let upstream =
             Upstream::new(Provider::named("openai").unwrap(), None, Key::new("plain-key-of-ours")).unwrap();
-        let said = shown(&upstream, "wrong key\nplain-key-of-ours, not AKIAIOSFODNN7EXAMPLE\n");
+        let said = shown(&upstream, "wrong key\nplain-key-of-ours, not AKIAQ7RZ2MTX5PWN3KVB\n");
         assert!(said.as_str().starts_with("wrong key [key], not "), "{said}");
-        assert!(!said.as_str().contains("AKIAIOSFODNN7"), "{said}");
+        assert!(!said.as_str().contains("AKIAQ7RZ2MTX5PWN3KVB"), "{said}");
         assert!(shown(&upstream, &"words ".repeat(100_000)).as_str().chars().count() <= SHOWN + 1);
     }
 }

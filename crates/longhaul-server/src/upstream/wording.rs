@@ -47,6 +47,7 @@ struct Table {
 #[serde(deny_unknown_fields)]
 struct Row {
     means: Means,
+    from: Option<u16>,
     #[serde(default)]
     codes: Vec<String>,
     #[serde(default, deserialize_with = "pattern")]
@@ -76,13 +77,12 @@ pub(super) fn judge(
     said: &Said,
     delay: Option<Duration>,
 ) -> Trouble {
-    let row = TABLE.iter().find_map(|row| row.hit(said));
-    let means = row.as_ref().map_or_else(|| by_status(status.or(said.status())), |hit| hit.means);
+    let status = status.or(said.status());
+    let hit = TABLE.iter().find_map(|row| row.hit(status, said));
+    let Hit { means, maximum, sent } =
+        hit.unwrap_or_else(|| Hit { means: by_status(status), maximum: None, sent: None });
     match means {
-        Means::TooLong => {
-            let (maximum, sent) = row.map_or((None, None), |hit| (hit.maximum, hit.sent));
-            Trouble::TooLong { maximum, sent }
-        }
+        Means::TooLong => Trouble::TooLong { maximum, sent },
         Means::TooLarge => Trouble::TooLarge(said.shown(upstream)),
         Means::RateLimited => Trouble::RateLimited { delay },
         Means::Overloaded => Trouble::Overloaded { delay },
@@ -109,8 +109,11 @@ struct Hit {
 }
 
 impl Row {
-    fn hit(&self, said: &Said) -> Option<Hit> {
-        let found = self.pattern.as_ref().and_then(|pattern| pattern.captures(&said.words));
+    fn hit(&self, status: Option<u16>, said: &Said) -> Option<Hit> {
+        if status.zip(self.from).is_some_and(|(status, from)| status < from) {
+            return None;
+        }
+        let found = self.pattern.as_ref().and_then(|pattern| pattern.captures(said.opening()));
         let coded = said.codes.iter().any(|code| self.codes.contains(code));
         (found.is_some() || coded).then(|| {
             let tokens = |name: &str, field: &Option<String>| {
@@ -148,15 +151,10 @@ mod tests {
     #[test]
     fn every_row_is_hit_by_its_example_and_not_by_what_it_is_unlike() {
         for row in TABLE.iter() {
-            let hit = TABLE.iter().position(|row| row.hit(&said(&row.example)).is_some());
-            let hit = hit.and_then(|_| TABLE.iter().find(|other| other.hit(&said(&row.example)).is_some()));
-            assert!(
-                hit.is_some_and(|hit| std::ptr::eq(hit, row)),
-                "{}: {} is not for this row",
-                row.by,
-                row.example
-            );
-            assert!(row.hit(&said(&row.unlike)).is_none(), "{}: {}", row.by, row.unlike);
+            let hit = TABLE.iter().find(|other| other.hit(None, &said(&row.example)).is_some());
+            let own = hit.is_some_and(|hit| std::ptr::eq(hit, row));
+            assert!(own, "{}: another row is hit first by {}", row.by, row.example);
+            assert!(row.hit(None, &said(&row.unlike)).is_none(), "{}: {}", row.by, row.unlike);
             assert!(row.pattern.is_some() || !row.codes.is_empty(), "{}", row.by);
         }
     }
@@ -164,7 +162,7 @@ mod tests {
     #[test]
     fn only_what_is_too_long_has_numbers_of_tokens() {
         for row in TABLE.iter() {
-            let hit = row.hit(&said(&row.example)).unwrap();
+            let hit = row.hit(None, &said(&row.example)).unwrap();
             assert!(row.means == Means::TooLong || (hit.maximum, hit.sent) == (None, None), "{}", row.by);
         }
     }
@@ -262,6 +260,10 @@ mod tests {
             let trouble = judge(&upstream(), Some(status), &error, None);
             assert!(matches!(trouble, Trouble::BadRequest(_)), "{words}: {trouble:?}");
         }
+        let wrong =
+            Said::of(&serde_json::json!({ "error": { "type": "api_error", "message": "no such user" } }));
+        assert!(matches!(judge(&upstream(), Some(401), &wrong, None), Trouble::Refused(_)));
+        assert!(matches!(judge(&upstream(), Some(500), &wrong, None), Trouble::Overloaded { .. }));
         let tpm = Said::of(&serde_json::json!({ "error": { "code": "rate_limit_exceeded", "message":
             "Rate limit reached for gpt-4 in organization org-x on tokens per min (TPM): Limit 10000, Used 8554, Requested 3082. \
              Please try again in 9.816s." } }));

@@ -27,6 +27,8 @@ const OUTCOME: [usize; 2] = [150, 420];
 /// themselves and did not paste it.
 const LONGER: [f64; 5] = [1.0, 0.5, 0.25, 0.12, 0.05];
 const LONGER_SAID: [f64; 5] = [1.0, 0.8, 0.6, 0.25, 0.05];
+/// A statement of more bytes may be had shorter.
+const LONG_STATEMENT: usize = 1_200;
 /// What the mark of an item costs.
 const MARK: u64 = 3;
 
@@ -58,6 +60,11 @@ impl Piece {
         }
     }
 
+    /// What it says, on one line.
+    pub(super) fn words(&self) -> Redacted {
+        Redacted::from_store(self.text()).on_one_line(300)
+    }
+
     /// What is counted: the source of a line stands once for all of its lines.
     fn counted(&self) -> String {
         match self {
@@ -70,6 +77,17 @@ impl Piece {
 impl Candidate {
     pub(super) fn offer(&self) -> Offer {
         Offer { group: self.section as usize, forms: self.forms.iter().map(|(_, form)| *form).collect() }
+    }
+
+    /// The words of its shortest form.
+    pub(super) fn shortest(&self) -> String {
+        self.forms.first().map(|(piece, _)| piece.text()).unwrap_or_default()
+    }
+
+    /// The same at another worth.
+    pub(super) fn times(mut self, worth: f64) -> Self {
+        self.forms.iter_mut().for_each(|(_, form)| form.rate *= worth);
+        self
     }
 
     /// The file that it lists, where it stands under Relevant Files.
@@ -184,6 +202,16 @@ impl<'w, 'd> Writer<'w, 'd> {
                 let (number, entry) = (Some(completed.number), &completed.entry);
                 let forms = [entry.clipped(120), entry.clone()];
                 (Section::CompletedActions, forms.map(|entry| Piece::Entry(number, entry)).into())
+            }
+            What::Told(statement) => {
+                let text = &statement.text;
+                let piece = |text: Redacted| match statement.section {
+                    Section::CompletedActions => Piece::Entry(None, Entry::read(&text)),
+                    _ => Piece::Item(text),
+                };
+                let shorter =
+                    (text.as_str().len() > LONG_STATEMENT).then(|| piece(text.clipped(LONG_STATEMENT / 2)));
+                (statement.section, shorter.into_iter().chain([piece(text.clone())]).collect())
             }
             What::Quote(quoted, line) => {
                 let piece = Piece::Line(quoted.source.clone(), quoted.lines[*line].clone());

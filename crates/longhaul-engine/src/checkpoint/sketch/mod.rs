@@ -7,9 +7,11 @@ mod words;
 
 use super::brief::Brief;
 use super::net::File;
+use super::told::Statement;
 use super::{Completed, Quoted, Section};
 use crate::evidence::{Item, Read, TaskState};
 use crate::redact::Redacted;
+use crate::transcript::BlockAt;
 
 /// Something that could be said.
 pub(super) struct Sketch<'d> {
@@ -20,6 +22,26 @@ pub(super) struct Sketch<'d> {
     pub(super) number: u32,
     /// What a token of it is worth.
     pub(super) rate: f64,
+}
+
+impl Sketch<'_> {
+    /// The unit that it is about; none where it was said before all of them.
+    pub(super) fn unit(&self) -> Option<usize> {
+        self.at.0.checked_sub(1)
+    }
+
+    /// The block that it is about, where it is about one deed.
+    pub(super) fn block(&self) -> Option<BlockAt> {
+        match &self.what {
+            What::Change(read, ..)
+            | What::Changes(read)
+            | What::Refused(read)
+            | What::Run(read, _)
+            | What::Tests(read, _) => Some(read.at),
+            What::Call(reads) => reads.first().map(|read| read.at),
+            _ => None,
+        }
+    }
 }
 
 impl What<'_> {
@@ -42,6 +64,7 @@ impl What<'_> {
             | Self::Task(_)
             | Self::Carried(..)
             | Self::CarriedEntry(_)
+            | Self::Told(_)
             | Self::Quote(..) => false,
         }
     }
@@ -81,6 +104,8 @@ pub(super) enum What<'d> {
     Carried(Section, &'d Redacted),
     /// What an earlier checkpoint counted among the actions.
     CarriedEntry(&'d Completed),
+    /// What a model told.
+    Told(&'d Statement),
     /// Lines that an earlier checkpoint quoted, or that are on the topic.
     Quote(&'d Quoted, usize),
 }
@@ -131,6 +156,10 @@ struct Worth {
     task: f64,
     carried: f64,
     quoted: f64,
+    /// What a model told: of what is to be done or holds, of what was done, and of the rest.
+    told_open: f64,
+    told_done: f64,
+    told: f64,
 }
 
 const WORTH: Worth = Worth {
@@ -157,6 +186,9 @@ const WORTH: Worth = Worth {
     task: 8.0,
     carried: 3.0,
     quoted: 0.6,
+    told_open: 12.0,
+    told_done: 9.0,
+    told: 9.5,
 };
 
 /// Places of one block among the actions.
@@ -172,6 +204,7 @@ pub(super) fn sketch<'d>(brief: &Brief<'d>) -> Vec<Sketch<'d>> {
     sketches.tasks();
     sketches.files(files);
     sketches.carried();
+    sketches.told_by_a_model();
     sketches.quotes();
     sketches.list
 }
@@ -247,6 +280,23 @@ impl<'d> Sketches<'_, 'd> {
         for (place, completed) in before.completed().iter().enumerate() {
             let rate = WORTH.carried * (0.35 + 0.25 * place as f64 / before.completed().len() as f64);
             self.list.push(Sketch { what: What::CarriedEntry(completed), at: (0, place), number: 0, rate });
+        }
+    }
+
+    /// What a model told, behind what an earlier checkpoint said.
+    fn told_by_a_model(&mut self) {
+        let statements = self.brief.told.map_or(&[][..], |told| told.statements);
+        let of_all = statements.len() as f64;
+        for (place, statement) in statements.iter().enumerate() {
+            let rate = match statement.section {
+                Section::ActiveTask | Section::Goal | Section::Constraints | Section::RemainingWork => {
+                    WORTH.told_open
+                }
+                Section::InProgress | Section::Blocked | Section::PendingUserAsks => WORTH.told_open,
+                Section::CompletedActions => WORTH.told_done * (0.7 + 0.3 * place as f64 / of_all),
+                _ => WORTH.told,
+            };
+            self.list.push(Sketch { what: What::Told(statement), at: (0, PLACES + place), number: 0, rate });
         }
     }
 

@@ -21,11 +21,13 @@ use draft::{Draft, Odd};
 const LARGEST: usize = 64 * 1024 * 1024;
 /// What an event stream can begin with, a comment too.
 const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
+/// The mark of UTF-8, which can stand before anything.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 /// The data of the event that ends a Chat stream.
 const DONE: &[u8] = b"[DONE]";
 
-/// Reads one answer as it comes.
-pub(super) struct Reading<'u> {
+/// Reads one answer as it comes, from the bytes themselves or from a copy of them.
+pub struct Reading<'u> {
     upstream: &'u Upstream,
     dialect: Dialect,
     shape: Shape,
@@ -43,18 +45,22 @@ enum Shape {
 
 /// Whether more is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub enum Progress {
+    /// The answer goes on, or may.
     More,
+    /// It was told that this is all.
     Ended,
 }
 
 impl<'u> Reading<'u> {
-    pub(super) fn new(upstream: &'u Upstream, dialect: Dialect) -> Self {
+    /// Of an answer that this upstream gives in this dialect.
+    #[must_use]
+    pub fn new(upstream: &'u Upstream, dialect: Dialect) -> Self {
         Self { upstream, dialect, shape: Shape::Open(Vec::new()), draft: Draft::default(), read: 0 }
     }
 
     /// Takes the next piece.
-    pub(super) fn feed(&mut self, piece: &[u8]) -> Result<Progress, Trouble> {
+    pub fn feed(&mut self, piece: &[u8]) -> Result<Progress, Trouble> {
         self.read += piece.len();
         if self.read > LARGEST {
             return Err(self.garbled("it is larger than any answer"));
@@ -68,14 +74,14 @@ impl<'u> Reading<'u> {
             Shape::Open(bytes) => {
                 bytes.extend_from_slice(piece);
                 let bytes = std::mem::take(bytes);
-                return self.open(bytes);
+                return self.open(&bytes);
             }
         }
         Ok(Progress::More)
     }
 
     /// There is no more: what was said, if it was said to the end.
-    pub(super) fn finish(mut self) -> Result<Reply, Trouble> {
+    pub fn finish(mut self) -> Result<Reply, Trouble> {
         match std::mem::replace(&mut self.shape, Shape::Open(Vec::new())) {
             Shape::Json(bytes) => {
                 let value = serde_json::from_slice(&bytes).map_err(|error| match error.classify() {
@@ -95,26 +101,22 @@ impl<'u> Reading<'u> {
         }
     }
 
-    fn open(&mut self, bytes: Vec<u8>) -> Result<Progress, Trouble> {
-        let seen = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes).trim_ascii_start();
+    /// Finds out what the bytes are. Blanks before them say nothing: some upstreams send them so that nobody hangs up.
+    fn open(&mut self, bytes: &[u8]) -> Result<Progress, Trouble> {
+        let seen = bytes.strip_prefix(MARK).unwrap_or(bytes).trim_ascii_start();
         if seen.starts_with(b"{") || seen.starts_with(b"[") {
             self.shape = Shape::Json(seen.to_vec());
-            return Ok(Progress::More);
-        }
-        if FIELDS.iter().any(|field| seen.starts_with(field)) {
+        } else if FIELDS.iter().any(|field| seen.starts_with(field)) {
             let mut events = Events::default();
-            let ended = events.feed(&bytes);
+            let ended = events.feed(seen);
             self.shape = Shape::Events(events);
             return self.events(ended);
+        } else if MARK.starts_with(seen) || FIELDS.iter().any(|field| field.starts_with(seen)) {
+            self.shape = Shape::Open(seen.to_vec());
+        } else {
+            return Err(self.garbled(&String::from_utf8_lossy(seen)));
         }
-        if seen.is_empty()
-            || FIELDS.iter().any(|field| field.starts_with(seen))
-            || "\u{feff}".as_bytes().starts_with(seen)
-        {
-            self.shape = Shape::Open(bytes);
-            return Ok(Progress::More);
-        }
-        Err(self.garbled(&String::from_utf8_lossy(seen)))
+        Ok(Progress::More)
     }
 
     fn events(&mut self, events: Vec<Vec<u8>>) -> Result<Progress, Trouble> {
@@ -151,5 +153,104 @@ impl<'u> Reading<'u> {
 
     fn garbled(&self, text: &str) -> Trouble {
         Trouble::Garbled(said::shown(self.upstream, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::{Finish, Provider};
+
+    fn read(dialect: Dialect, body: &str) -> Result<Reply, Trouble> {
+        let upstream = Upstream::new(Provider::named("openrouter").unwrap(), None, None).unwrap();
+        let mut reading = Reading::new(&upstream, dialect);
+        reading.feed(body.as_bytes())?;
+        reading.finish()
+    }
+
+    #[test]
+    fn what_is_said_around_the_answer_is_understood() {
+        let cases = [
+            (
+                Dialect::Chat,
+                r#"{"choices":[{"message":{"content":"a"},"finish_reason":null}]}"#,
+                "a",
+                Finish::Whole,
+            ),
+            (
+                Dialect::Chat,
+                r#"{"choices":[{"message":{"content":"a"},"finish_reason":"new"}]}"#,
+                "a",
+                Finish::Cut,
+            ),
+            (
+                Dialect::Chat,
+                r#"{"choices":[{"message":{"content":null,"refusal":"No."}}]}"#,
+                "",
+                Finish::Refused,
+            ),
+            (
+                Dialect::Chat,
+                r#"{"choices":[{"message":{"content":[{"type":"thinking","thinking":[]},{"type":"text","text":"a"}]}}]}"#,
+                "a",
+                Finish::Whole,
+            ),
+            (
+                Dialect::Messages,
+                r#"{"content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"a"}],"stop_reason":"model_context_window_exceeded"}"#,
+                "a",
+                Finish::Cut,
+            ),
+            (
+                Dialect::Responses,
+                r#"{"status":"completed","output":[{"type":"message","content":[{"type":"refusal","refusal":"No."}]}]}"#,
+                "",
+                Finish::Refused,
+            ),
+            (
+                Dialect::Responses,
+                r#"{"status":"in_progress","output":[{"type":"message","content":[{"type":"output_text","text":"a"}]}]}"#,
+                "a",
+                Finish::Cut,
+            ),
+        ];
+        for (dialect, body, text, finish) in cases {
+            let reply = read(dialect, body).unwrap();
+            assert_eq!((reply.text.as_str(), reply.finish), (text, finish), "{body}");
+        }
+    }
+
+    #[test]
+    fn blanks_and_a_mark_before_an_answer_say_nothing() {
+        let body = r#"{"choices":[{"message":{"content":"a"}}]}"#;
+        let events = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n";
+        for answer in [body, events] {
+            for before in ["", "\n\n", " \r\n ", "\u{feff}"] {
+                assert_eq!(
+                    read(Dialect::Chat, &format!("{before}{answer}")).unwrap().text,
+                    "a",
+                    "{before:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn thinking_is_not_said() {
+        let events = concat!(
+            "data: {\"type\":\"message_start\",\"message\":{}}\n\n",
+            "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"hm\"}}\n\n",
+            "data: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n",
+            "data: {\"type\":\"message_stop\"}\n\n",
+        );
+        assert_eq!(read(Dialect::Messages, events).unwrap().text, "a");
+        let events = "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\",\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n";
+        assert_eq!(read(Dialect::Chat, events).unwrap().text, "a");
+    }
+
+    #[test]
+    fn a_routers_error_behind_a_choice_is_one() {
+        let body = r#"{"choices":[{"message":{"content":"a"},"finish_reason":"error","error":{"code":502,"message":"gone"}}]}"#;
+        assert_eq!(read(Dialect::Chat, body), Err(Trouble::Overloaded { delay: None }));
     }
 }

@@ -10,6 +10,7 @@ use longhaul_engine::models::Model;
 use longhaul_engine::plan::{self, Handles, Keep, Original, Outcome, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Rules, SessionKey};
+use longhaul_engine::summary::{Answer as Summary, Covers, End};
 use longhaul_engine::{Refused, Tokens, Transcript};
 use longhaul_server::store::At;
 use serde::Serialize;
@@ -20,6 +21,7 @@ use crate::body::{self, Body};
 use crate::cli::{CompressArgs, Summarizer};
 use crate::config::{self, Environment, Settings};
 use crate::failure::Failure;
+use crate::input;
 use crate::originals::{self, Secrets};
 use crate::store::{self, Whereabouts};
 
@@ -33,6 +35,8 @@ pub(super) struct Call<'a> {
     pub(super) originals: Option<(&'a Path, Secrets)>,
     /// The store in its place.
     pub(super) recording: Option<Recording>,
+    /// What somebody wrote about what goes.
+    summary: Option<Summary>,
 }
 
 /// What a worker remembers from body to body.
@@ -107,6 +111,13 @@ impl Done {
     }
 }
 
+/// A summary that is handed in: it is about whatever goes, and whoever hands it in answers for that.
+fn handed_in(args: &CompressArgs) -> Result<Option<Summary>, Failure> {
+    let Some(path) = &args.summary else { return Ok(None) };
+    let text = input::read_text(path)?;
+    Ok(Some(Summary { covers: Covers::AllThatGoes, text, by: path.display().to_string(), end: End::Whole }))
+}
+
 /// Any body is small enough for the largest size there is, and stays as it is.
 const ANY_SIZE: Tokens = Tokens(u64::MAX);
 
@@ -121,7 +132,7 @@ impl<'a> Call<'a> {
         let kept = |file: &'a Option<PathBuf>, secrets| Some((file.as_deref()?, secrets));
         let originals = kept(&args.originals, Secrets::Out);
         let originals = originals.or_else(|| kept(&args.originals_raw, Secrets::AsTheyWere));
-        let call = Self { args, environment, file, originals, recording: None };
+        let call = Self { args, environment, file, originals, recording: None, summary: handed_in(args)? };
         let settings = call.settings("unknown")?;
         let open = |typed: &String| {
             let whereabouts = Whereabouts::new(Some(typed), &settings.shell.store, environment)?;
@@ -207,6 +218,7 @@ impl<'a> Call<'a> {
             focus: self.args.focus.clone(),
             rules: prepared.rules.clone(),
             keep_from: self.args.keep_from,
+            summary: self.summary.clone(),
             ..Wish::default()
         }
     }

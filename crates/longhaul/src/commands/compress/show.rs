@@ -2,6 +2,7 @@
 
 use longhaul_engine::plan::{CheckpointReport, Report, Step, WrittenBy};
 use longhaul_engine::prices::Dollars;
+use longhaul_engine::summary::Mended;
 use longhaul_engine::{Tokens, tokens};
 
 use super::job::{Call, Done};
@@ -134,11 +135,17 @@ fn evidence(line: Line, report: &Report) -> Line {
 
 /// What is to be known of a checkpoint.
 pub(super) fn checkpoint(line: Line, checkpoint: &CheckpointReport) -> Line {
-    let CheckpointReport { by, tokens, sections } = checkpoint;
+    let CheckpointReport { by, tokens, sections, findings } = checkpoint;
     let sections = counted(*sections, "section");
     match by {
         WrittenBy::Code => line.plain(format!("{tokens} tokens in {sections}, written by code")),
-        WrittenBy::Model => line.plain(format!("{tokens} tokens in {sections}, written by a model")),
+        WrittenBy::Model => {
+            let count = |what: Mended| findings.iter().filter(|finding| finding.action == what).count();
+            let (out, back) = (count(Mended::TakenOut), count(Mended::PutBack));
+            line.plain(format!(
+                "{tokens} tokens in {sections}, from a summary: {out} taken out, {back} put back"
+            ))
+        }
         WrittenBy::Fallback => {
             line.styled(BAD, "degraded: only a count of what is missing").plain(format!(", {tokens} tokens"))
         }

@@ -1,0 +1,234 @@
+//! Of a model's summary, what the transcript bears out.
+//!
+//! ```text
+//! statements ──claims──▶ is it in the session? ──outcomes──▶ did it end so? ──finished──▶ is it still open? ──▶ what stays
+//! ```
+//!
+//! What is wrong goes clause by clause, so that what is right stays word for word. What the summary lost is not put back here: a
+//! checkpoint is made from what stays and from the evidence together, and buys what was not said.
+
+mod claims;
+mod clauses;
+mod finished;
+mod language;
+mod outcomes;
+mod source;
+mod words;
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::{Answer, End, read};
+use crate::checkpoint::{Bag, Section, Statement};
+use crate::clip::on_one_line;
+use crate::evidence::Evidence;
+use crate::redact::{Content, Redactor};
+use crate::transcript::{BlockAt, Transcript};
+use claims::{Claim, Kind, claims, is_command};
+use finished::Finished;
+use source::Source;
+
+/// What is left of a summary.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Audited {
+    /// What stays.
+    pub(crate) statements: Vec<Statement>,
+    /// What it told otherwise than it was.
+    pub(crate) wrong: BTreeSet<BlockAt>,
+    /// What was found.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Something that an audit found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was done about it.
+    pub action: Mended,
+    /// Under which heading.
+    pub section: &'static str,
+    /// The words that it is about.
+    pub text: String,
+    /// Why.
+    pub why: String,
+}
+
+/// What an audit does about something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mended {
+    /// Taken out.
+    TakenOut,
+    /// Put right.
+    Corrected,
+    /// Put back, because the summary lost it.
+    PutBack,
+}
+
+/// Why an answer is no summary of the session at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoSummary {
+    /// There are no words.
+    Empty,
+    /// It has none of the headings: a refusal, or something else.
+    NoSections,
+    /// It is in a language that nobody in the session speaks.
+    Language(&'static str),
+    /// Nothing of it is borne out.
+    NothingTrue,
+}
+
+impl std::fmt::Display for NoSummary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Empty => f.write_str("it is empty"),
+            Self::NoSections => f.write_str("it is no handover: none of the headings is in it"),
+            Self::Language(name) => write!(f, "it is in {name}, which nobody in the session speaks"),
+            Self::NothingTrue => f.write_str("nothing in it is borne out by the session"),
+        }
+    }
+}
+
+/// The most that a summary is read of: a longer one is no summary.
+const LONGEST: usize = 200_000;
+
+/// Audits an answer against the session that it is about.
+pub(crate) fn audit(
+    answer: &Answer,
+    transcript: &Transcript<'_>,
+    evidence: &Evidence,
+    redactor: &mut Redactor,
+) -> Result<Audited, NoSummary> {
+    let text = crate::clip::start_within(answer.text.trim(), LONGEST);
+    if text.is_empty() {
+        return Err(NoSummary::Empty);
+    }
+    // A model may say a secret again that it saw, or one of its own making.
+    let text = super::harmless(&redactor.redact(text, Content::Text).text);
+    let mut statements = read::statements(&text);
+    if answer.end == End::Cut {
+        statements.pop();
+    }
+    if statements.is_empty() {
+        return Err(NoSummary::NoSections);
+    }
+    if let Some(name) = language::strange(text.as_str(), transcript) {
+        return Err(NoSummary::Language(name));
+    }
+    let source = Source::of(transcript, evidence);
+    let mut audited = Audited::default();
+    for statement in statements {
+        audited.judge(statement, &source);
+    }
+    audited.drop_finished(evidence);
+    if audited.statements.is_empty() {
+        return Err(NoSummary::NothingTrue);
+    }
+    Ok(audited)
+}
+
+impl Audited {
+    /// Keeps what is borne out of a statement.
+    fn judge(&mut self, statement: Statement, source: &Source) {
+        let whole = statement.text.as_str();
+        let about = Bag::of(whole);
+        let is_a_tools = about.share_in(&source.topics) < FEW && about.share_in(&source.output) > MOST;
+        if rests_on_people(statement.section) && is_a_tools {
+            return self.take_out(
+                &statement,
+                whole,
+                "only a tool's output says so, and nobody else".to_owned(),
+            );
+        }
+        let clauses = clauses::clauses(whole);
+        let mut kept = Vec::with_capacity(clauses.len());
+        for clause in &clauses {
+            let words = &whole[clause.clone()];
+            match self.fault(&statement, words, source) {
+                Some(why) => self.take_out(&statement, words, why),
+                None => kept.push(clause.clone()),
+            }
+        }
+        // What is left of a statement has to say something.
+        let says = kept.iter().map(|clause| whole[clause.clone()].split_whitespace().count()).sum::<usize>();
+        if kept.len() == clauses.len() {
+            self.statements.push(statement);
+        } else if says >= 3 && kept.first() == clauses.first() {
+            let text = statement.text.parts(&kept, "", "").trimmed();
+            self.statements.push(Statement { text, ..statement });
+        }
+    }
+
+    /// What is wrong with a clause.
+    fn fault(&mut self, statement: &Statement, clause: &str, source: &Source) -> Option<String> {
+        let claims = claims(clause);
+        if let Some(unknown) = claims.iter().find(|claim| !source.has(claim)) {
+            return Some(format!(
+                "{} is not in the session: {}",
+                kind(unknown.kind),
+                on_one_line(unknown.text, 80)
+            ));
+        }
+        let orders = |claim: &&Claim<'_>| {
+            claim.kind == Kind::Url || claim.kind == Kind::Code && is_command(claim.text)
+        };
+        if is_open(statement.section)
+            && let Some(claim) = claims.iter().filter(orders).find(|claim| !source.is_said(claim))
+        {
+            let words = on_one_line(claim.text, 80);
+            return Some(format!("only a tool's output says so, neither people nor the agent: {words}"));
+        }
+        let wrong = outcomes::contradicted(statement.text.as_str(), clause, source);
+        if !wrong.is_empty() {
+            self.wrong.extend(wrong);
+            return Some("it did not end like this".to_owned());
+        }
+        outcomes::is_misreported(clause, source).then(|| "no result shows that output".to_owned())
+    }
+
+    /// Takes out what is told as open and was finished.
+    fn drop_finished(&mut self, evidence: &Evidence) {
+        let finished = Finished::of(&self.statements, evidence);
+        for statement in std::mem::take(&mut self.statements) {
+            match finished.shows(statement.text.as_str()).filter(|_| is_open(statement.section)) {
+                Some(by) => {
+                    let why = format!("it is finished: {}", on_one_line(by, 120));
+                    self.take_out(&statement, statement.text.as_str(), why);
+                }
+                None => self.statements.push(statement),
+            }
+        }
+    }
+
+    fn take_out(&mut self, statement: &Statement, words: &str, why: String) {
+        let (section, text) = (statement.section.title(), on_one_line(words, 300));
+        self.findings.push(Finding { action: Mended::TakenOut, section, text, why });
+    }
+}
+
+/// A wish of which no more than this is in the words of people and the agent, and as much as that in results, is a tool's.
+const FEW: f32 = 0.5;
+const MOST: f32 = 0.8;
+
+/// Whether what stands under a heading is what people want.
+fn rests_on_people(section: Section) -> bool {
+    matches!(section, Section::ActiveTask | Section::Goal | Section::Constraints | Section::PendingUserAsks)
+}
+
+/// Whether what stands under a heading is still to be done.
+fn is_open(section: Section) -> bool {
+    matches!(
+        section,
+        Section::ActiveTask | Section::InProgress | Section::PendingUserAsks | Section::RemainingWork
+    )
+}
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Path => "a path",
+        Kind::Url => "an address",
+        Kind::Name => "a name",
+        Kind::Number => "a number",
+        Kind::Code => "code",
+    }
+}
