@@ -114,7 +114,7 @@ impl Session {
                 return left(reason);
             }
         };
-        let by = outcome.report.checkpoint.map(|checkpoint| checkpoint.by);
+        let by = outcome.report.checkpoint.as_ref().map(|checkpoint| checkpoint.by);
         if had_summary {
             self.prepared.used();
             if by != Some(WrittenBy::Model) {
@@ -248,7 +248,8 @@ impl Session {
     /// A compaction of its own accord was tried.
     fn tried(&mut self, scene: Scene<'_, '_>, after: Tokens, report: Option<&Report>, said: &mut Said<'_>) {
         let Scene { request, size, now, .. } = scene;
-        let checkpoint = report.and_then(|report| report.checkpoint).map_or(Tokens::ZERO, |made| made.tokens);
+        let checkpoint =
+            report.and_then(|report| report.checkpoint.as_ref()).map_or(Tokens::ZERO, |made| made.tokens);
         let floor = report.map_or(Tokens::ZERO, |report| report.tokens.floor);
         let outcome = breaker::Outcome { before: size.count.tokens, after, checkpoint, floor };
         let (most, window) = (self.settings.limits.an_hour, request.policy.window);

@@ -77,16 +77,14 @@ impl Standing<'_> {
     pub(super) fn verdict(&self) -> Verdict {
         let Self { policy, measured, .. } = *self;
         let tokens = measured.tokens;
-        let due =
-            |trigger, reason| Verdict::Compact(Cause { trigger, reason, need: Need::Due, to_tokens: None });
+        let due = |trigger, reason| Verdict::Compact(Cause::due(trigger, reason));
         let if_it_pays = |trigger, reason: &str| {
-            let reason = reason.to_owned();
-            Verdict::Compact(Cause { trigger, reason, need: Need::IfItPays, to_tokens: None })
+            Verdict::Compact(Cause { need: Need::IfItPays, ..Cause::due(trigger, reason.to_owned()) })
         };
         if let Some(refused) = self.refused {
             let to_tokens = self.after_refusal(refused);
             let reason = format!("the provider refused {refused} tokens as too long or too large");
-            return Verdict::Compact(Cause { trigger: Trigger::Error, reason, need: Need::Due, to_tokens });
+            return Verdict::Compact(Cause { to_tokens, ..Cause::due(Trigger::Error, reason) });
         }
         if self.settings.automatic == Automatic::Off {
             return Verdict::Leave("automatic compaction is off".to_owned());

@@ -10,7 +10,7 @@ use longhaul_server::upstream::{Asked, Trouble};
 use tokio::time::Instant;
 
 use super::script::{AUXILIARY, Script, asking, bad, good, upstream, writer};
-use super::world::{Agent, MODEL, at, by_model, compacted_by, request, says, settings, usage};
+use super::world::{Agent, MODEL, at, compacted_by, request, says, settings, usage};
 
 const WINDOW: u64 = 20_000;
 
@@ -28,7 +28,7 @@ async fn until(
         session.after(&usage(&done.body), at(turn)).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         if wanted(&done) {
-            let by = done.report.as_ref().and_then(|report| report.checkpoint).map(|made| made.by);
+            let by = done.report.as_ref().and_then(|report| report.checkpoint.clone()).map(|made| made.by);
             return (turn + 1, done.said, by);
         }
     }
@@ -53,7 +53,7 @@ async fn it_begins_at_80_percent_and_is_used_at_the_threshold_without_waiting() 
     let (now, said, by) = until(&mut session, &mut agent, now, is_compacted).await;
     assert!(began.elapsed() > Duration::from_secs(4), "there was time for it");
     assert!(!said.is_empty());
-    by_model(by.unwrap());
+    assert_eq!(by, Some(WrittenBy::Model));
     assert_eq!((script.models(), script.answered()), (vec![AUXILIARY.to_owned()], 1));
     until(&mut session, &mut agent, now, is_compacted).await;
     assert_eq!(script.asked().len(), 2, "one for each compaction");
@@ -70,7 +70,7 @@ async fn what_comes_too_late_comes_with_the_next_compaction_and_is_not_asked_for
     tokio::time::sleep(Duration::from_secs(60)).await;
     let (_, said, by) = until(&mut session, &mut agent, now, is_compacted).await;
     assert!(said.iter().any(|line| line.starts_with("compacted: ")), "{said:?}");
-    by_model(by.unwrap());
+    assert_eq!(by, Some(WrittenBy::Model));
     assert_eq!(script.asked().len(), 1);
 }
 
@@ -84,7 +84,7 @@ async fn who_may_wait_waits_just_so_long() {
     let (body, began) = (agent.body(), Instant::now());
     let turn = request(&mut session, &body, at(0)).await;
     assert_eq!(began.elapsed(), Duration::from_secs(12));
-    by_model(compacted_by(&turn));
+    assert_eq!(compacted_by(&turn), WrittenBy::Model);
 }
 
 #[tokio::test(start_paused = true)]
