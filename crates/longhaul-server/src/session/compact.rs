@@ -5,14 +5,13 @@ use longhaul_engine::plan::{
     CountFacts, Handles, Keep, Outcome, Plan, Report, StateReport, Trigger, Wish, WrittenBy,
 };
 use longhaul_engine::summary::Answer;
-use longhaul_engine::transcript::{Speaker, UnitKind};
 use longhaul_engine::{Tokens, Transcript};
 
 use super::command::Preview;
 use super::due::{Cause, Need};
 use super::hooks::{Compacted, Going, with_kept};
 use super::recorder::Kept;
-use super::request::{Request, Scene, Wanted, hash, replayed};
+use super::scene::{Request, Scene, Wanted, hash, prompts, replayed};
 use super::turn::Said;
 use super::{Session, breaker, said as words};
 use crate::agents::Moment;
@@ -53,9 +52,7 @@ impl Extra {
 
 /// The message with which so many newest exchanges begin: what a person said, and all that followed.
 fn newest(seen: &Transcript<'_>, exchanges: usize) -> Option<usize> {
-    let is_prompt = |kind: &UnitKind<'_>| matches!(kind, UnitKind::Prompt { by: Speaker::User, .. });
-    let prompts = seen.units.iter().rev().filter(|unit| is_prompt(&unit.kind));
-    let first = prompts.take(exchanges.max(1)).last()?;
+    let first = prompts(seen).rev().take(exchanges.max(1)).last()?;
     first.owns.iter().filter_map(|id| seen.message_of(*id)).min()
 }
 

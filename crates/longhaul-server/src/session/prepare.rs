@@ -13,7 +13,7 @@ use super::Session;
 use super::background::{Basis, Beginning};
 use super::compact::Extra;
 use super::due::Cause;
-use super::request::{Request, Scene, Size};
+use super::scene::{Request, Scene, Size};
 use super::settings::{First, Summarizer, Writer};
 use super::summarize::{Attempt, Task, Way, extension_price, small_price};
 use super::turn::Said;

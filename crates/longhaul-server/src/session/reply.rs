@@ -9,7 +9,7 @@ use longhaul_engine::plan::{self, Trigger};
 use longhaul_engine::prices::Usage;
 
 use super::gauge::Errors;
-use super::request::hash;
+use super::scene::hash;
 use super::settings::Automatic;
 use super::turn::Said;
 use super::{Sent, Session, windows};

@@ -4,60 +4,18 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_engine::identity::{Identities, Identity};
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Engine, Trigger};
+use longhaul_engine::plan::{self, Trigger};
 use longhaul_engine::policy::Policy;
-use longhaul_engine::transcript::{Speaker, UnitKind};
-use longhaul_engine::{Refused, Rewrite, Transcript, wire};
+use longhaul_engine::{Transcript, wire};
 
-use super::command::Compress;
 use super::compact::{Compaction, Extra};
 use super::due::{Cause, Need, Standing, Verdict};
-use super::gauge::{Count, Gauge, Measured};
+use super::gauge::{Count, Gauge};
+use super::scene::{Request, Scene, Size, Wanted, hash, prompts, replayed};
 use super::turn::{Action, Said, Turn};
 use super::{Sent, Session, windows};
 use crate::agents::Moment;
-
-/// What a request is read for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// It is about to be sent.
-    Send,
-    /// Nobody waits, and nothing is sent: what is compacted now is replayed later.
-    Idle,
-    /// Somebody asked for a compaction.
-    Compress(Compress),
-}
-
-/// A request that was read.
-pub(super) struct Request<'b> {
-    /// As the client sent it.
-    pub(super) transcript: Transcript<'b>,
-    pub(super) policy: Policy,
-    pub(super) engine: &'static dyn Engine,
-    /// What the decisions so far make of it.
-    pub(super) view: Cow<'b, str>,
-    /// Whether somebody took a compaction back, and nobody has said anything since.
-    pub(super) held: bool,
-}
-
-/// What is known of its size.
-#[derive(Clone, Copy)]
-pub(super) struct Size {
-    pub(super) count: Count,
-    pub(super) measured: Measured,
-}
-
-/// A request with all that is known when something is decided about it.
-#[derive(Clone, Copy)]
-pub(super) struct Scene<'r, 'b> {
-    pub(super) request: &'r Request<'b>,
-    /// The request as it would be sent: what the decisions so far leave of it.
-    pub(super) seen: &'r Transcript<'r>,
-    pub(super) size: Size,
-    pub(super) now: Moment,
-}
 
 impl Session {
     /// A request is about to be sent: the body to send in its place, which may be the same. It fails never; what cannot be read is
@@ -146,7 +104,7 @@ impl Session {
                 }
                 let is_forgotten = found.epoch.is_some() && found.epoch == self.state.forgotten;
                 self.decided(if is_forgotten { Ledger::default() } else { found.ledger });
-                let prompts = prompts(transcript);
+                let prompts = prompts(transcript).count();
                 let since = found.held.then(|| self.state.held_at.unwrap_or(prompts));
                 self.state.held_at = since;
                 since.is_some_and(|since| prompts <= since)
@@ -287,25 +245,4 @@ impl Session {
             None => Ok(()),
         }
     }
-}
-
-/// What decisions make of a request that they are about.
-pub(super) fn replayed<'b>(ledger: &Ledger, transcript: &Transcript<'b>) -> Result<Cow<'b, str>, Refused> {
-    if ledger.is_empty() || !ledger.matches(transcript) {
-        return Ok(Cow::Borrowed(transcript.body));
-    }
-    Ok(Cow::Owned(Rewrite::new(transcript, ledger.edits(transcript))?.apply(transcript.body)))
-}
-
-/// How often a person said something.
-fn prompts(transcript: &Transcript<'_>) -> usize {
-    let is_prompt = |kind: &UnitKind<'_>| matches!(kind, UnitKind::Prompt { by: Speaker::User, .. });
-    transcript.units.iter().filter(|unit| is_prompt(&unit.kind)).count()
-}
-
-/// What a set of decisions is known by.
-pub(super) fn hash(ledger: &Ledger) -> u64 {
-    let words: Vec<&[u8]> = ledger.words().map(str::as_bytes).collect();
-    let Identity(bytes) = Identities::new([0; 32]).of(&words);
-    bytes.iter().take(8).fold(ledger.covers() as u64, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte))
 }

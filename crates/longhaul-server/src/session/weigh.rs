@@ -8,7 +8,7 @@ use longhaul_engine::prices::Dollars;
 
 use super::Session;
 use super::cached::lifetime;
-use super::request::Scene;
+use super::scene::Scene;
 use crate::agents::Moment;
 
 /// Where no prices are known, a compaction that costs nothing has to save so much.

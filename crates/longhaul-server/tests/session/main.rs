@@ -13,6 +13,7 @@ mod failures;
 mod growth;
 mod hooks;
 mod learning;
+mod real;
 mod restart;
 mod script;
 mod stored;
