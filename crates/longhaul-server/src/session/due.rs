@@ -111,8 +111,10 @@ impl Standing<'_> {
         }
         let wish = Wish { trigger: self.at_threshold, ..Wish::default() };
         let load = Load { tokens, reply: self.reply(), bytes: self.view.body.len(), in_loop: self.in_loop() };
+        let starts_at = self.engine.starts_at(policy);
         if let Due::Now(reason) = self.engine.due(policy, &wish, &load) {
-            return due(self.at_threshold, reason);
+            let reached = format!("the threshold of {starts_at} is reached");
+            return due(self.at_threshold, if tokens >= starts_at { reached } else { reason });
         }
         if tokens < policy.goal {
             return Verdict::Leave(format!("{tokens} tokens are comfortable"));
@@ -123,10 +125,7 @@ impl Standing<'_> {
         if policy.prices.is_some() {
             return if_it_pays(Trigger::Preflight, "it costs less in the end");
         }
-        Verdict::Leave(format!(
-            "{tokens} tokens are below the threshold of {}",
-            self.engine.starts_at(policy)
-        ))
+        Verdict::Leave(format!("{tokens} tokens are below the threshold of {starts_at}"))
     }
 
     /// How small a request has to be after one of this size was refused: where the window is known to be smaller, the policy's own

@@ -1,5 +1,6 @@
 //! A model's summary for the next compaction: begun early, so that nobody waits for it.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use longhaul_engine::Tokens;
@@ -37,7 +38,9 @@ impl Session {
         );
         let most = policy.checkpoint.most;
         let wanted = policy.threshold + PROMPT + most.share(1.3);
-        Some(if window < wanted {
+        Some(if self.models.is_none() {
+            format!("{name} is named for summaries, but nobody can be asked: checkpoints are made by code")
+        } else if window < wanted {
             format!(
                 "{asked}; its window of {window} tokens is smaller than the {wanted} that a whole one takes, so it \
                  is asked in parts"
@@ -70,7 +73,9 @@ impl Session {
         if cause.trigger == Trigger::Error {
             return;
         }
-        if !self.prepared.is_on_its_way() {
+        // One that nobody waits for is of use to the compaction after this one, and only if the client sends these units again.
+        let is_of_use = !self.settings.max_wait.is_zero() || matches!(scene.request.view, Cow::Owned(_));
+        if is_of_use && !self.prepared.is_on_its_way() {
             self.begin(scene, cause, extra, said);
         }
         if self.prepared.is_running() {

@@ -93,7 +93,7 @@ async fn it_is_ended_with_the_session_by_a_reset_and_when_its_units_change() {
         let script = Script::new([good(30)]);
         let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
         let mut agent = Agent::new();
-        agent.fill(8_800);
+        agent.fill(7_400);
         let body = agent.body();
         let turn = request(&mut session, &body, at(0)).await;
         assert!(says(&turn, "writes a summary"), "{:?}: {}", turn.said, turn.reason);
@@ -118,7 +118,7 @@ async fn the_same_units_are_never_asked_for_twice() {
     let script = Script::new([bad(0, Trouble::CutShort)]);
     let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
     let mut agent = Agent::new();
-    agent.fill(8_800);
+    agent.fill(7_400);
     let body = agent.body();
     for turn in 0..20 {
         request(&mut session, &body, at(turn * 100)).await;
@@ -144,7 +144,7 @@ async fn a_price_is_counted_once_and_a_days_limit_ends_the_asking() {
     let script = Script::new([good(0)]);
     let mut session = Session::new(paying(Dollars(0.10))).with_models(script.clone());
     let mut agent = Agent::new();
-    agent.fill(14_000);
+    agent.fill(7_400);
     let body = agent.body();
     request(&mut session, &body, at(0)).await;
     let estimated = session.state().breaker.spent(at(0));
@@ -157,7 +157,6 @@ async fn a_price_is_counted_once_and_a_days_limit_ends_the_asking() {
     let script = Script::new([good(0)]);
     let mut poor = Session::new(paying(Dollars(0.001))).with_models(script.clone());
     let turn = request(&mut poor, &body, at(0)).await;
-    assert_eq!(compacted_by(&turn), WrittenBy::Code);
     assert!(says(&turn, "the day's limit of"), "{:?}", turn.said);
     assert!(script.asked().is_empty());
 }
@@ -203,7 +202,8 @@ async fn a_small_auxiliary_window_is_named_at_the_start() {
     let mut small = writer(AUXILIARY);
     small.model.facts.window = longhaul_engine::Tokens(6_000);
     let summarizer = Summarizer::Model { auxiliary: small, main: None, first: First::Auxiliary };
-    let mut session = Session::new(Settings { summarizer, ..settings(WINDOW) });
+    let script = Script::new([good(0)]);
+    let mut session = Session::new(Settings { summarizer, ..settings(WINDOW) }).with_models(script);
     let body = Agent::new().body();
     let turn = request(&mut session, &body, at(0)).await;
     assert!(says(&turn, "it is asked in parts"), "{:?}", turn.said);
@@ -225,8 +225,9 @@ async fn where_the_evidence_is_dense_auto_asks_the_sessions_own_model_and_says_s
     for (first, wanted) in [(First::Auto, MODEL), (First::Auxiliary, AUXILIARY)] {
         let summarizer = Summarizer::Model { auxiliary: writer(AUXILIARY), main: Some(upstream()), first };
         let script = Script::new([good(0)]);
+        let max_wait = Duration::from_secs(1);
         let mut session =
-            Session::new(Settings { summarizer, ..settings(10_000) }).with_models(script.clone());
+            Session::new(Settings { summarizer, max_wait, ..settings(10_000) }).with_models(script.clone());
         let mut agent = Agent::new();
         agent.fill(30_000);
         let body = agent.body();
@@ -244,4 +245,25 @@ fn a_session_can_be_sent_to_another_thread() {
     let (mut session, body) = (Session::new(settings(WINDOW)), String::new());
     can_be_sent(session.before(&body, at(0)));
     can_be_sent(session);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_would_wait_for_or_use_is_not_begun() {
+    let script = Script::new([good(0)]);
+    let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
+    let mut agent = Agent::new();
+    agent.fill(14_000);
+    let body = agent.body();
+    let turn = request(&mut session, &body, at(0)).await;
+    assert_eq!(compacted_by(&turn), WrittenBy::Code);
+    assert!(script.asked().is_empty(), "it is not known yet that the client sends its units again");
+    agent.fill(agent.body().len() / 4 + 9_000);
+    let body = agent.body();
+    compacted_by(&request(&mut session, &body, at(1)).await);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(script.models(), [AUXILIARY], "it does");
+    agent.fill(agent.body().len() / 4 + 9_000);
+    let body = agent.body();
+    let turn = request(&mut session, &body, at(2)).await;
+    assert_eq!(compacted_by(&turn), WrittenBy::Model, "{:?}", turn.said);
 }
