@@ -75,7 +75,6 @@ impl Session {
             self.await_summary(scene, cause, extra, said).await;
         }
         let (base, summary) = self.basis(&request.transcript);
-        let had_summary = summary.is_some();
         let mut outcome = match self.plan(scene, cause, extra, &base, summary) {
             Ok(outcome) => outcome,
             Err(nothing) => {
@@ -102,17 +101,31 @@ impl Session {
         if let Some(more) = self.show_going(request, &outcome) {
             outcome = more;
         }
-        let epoch = match self.commit(&request.transcript, &outcome, now).await {
-            Ok(Kept::Epoch(epoch)) => Some(epoch),
-            Ok(Kept::Nowhere) => None,
-            Ok(Kept::Overtaken) => return self.overtaken(&request.transcript, now, said).await,
+        match self.commit(&request.transcript, &outcome, now).await {
+            Ok(Kept::Overtaken) => self.overtaken(&request.transcript, now, said).await,
+            Ok(Kept::Epoch(epoch)) => self.in_force(scene, cause, outcome, Some(epoch), said),
+            Ok(Kept::Nowhere) => self.in_force(scene, cause, outcome, None, said),
             Err(reason) => {
                 said.say(reason.clone());
-                return left(reason);
+                left(reason)
             }
-        };
+        }
+    }
+
+    /// A compaction is kept, and holds from now on.
+    fn in_force(
+        &mut self,
+        scene: Scene<'_, '_>,
+        cause: &Cause,
+        mut outcome: Outcome,
+        epoch: Option<usize>,
+        said: &mut Said<'_>,
+    ) -> Compaction {
+        self.decided(outcome.ledger.clone());
+        self.not_before = Tokens::ZERO;
         let by = outcome.report.checkpoint.as_ref().map(|checkpoint| checkpoint.by);
-        if had_summary {
+        // Where pruning was enough, the summary is still to come.
+        if by.is_some() && self.prepared.ready().is_some() {
             self.prepared.used();
             if by != Some(WrittenBy::Model) {
                 said.say(
@@ -120,8 +133,6 @@ impl Session {
                 );
             }
         }
-        self.decided(outcome.ledger.clone());
-        self.not_before = Tokens::ZERO;
         if is_automatic(cause.trigger) {
             self.tried(scene, outcome.report.tokens.after, Some(&outcome.report), said);
         }
@@ -129,8 +140,8 @@ impl Session {
             outcome.report.reason.clone_from(&cause.reason);
         }
         let fallback_used = by == Some(WrittenBy::Fallback);
-        outcome.report.state = StateReport { fallback_used, ..self.state_report(now) };
-        said.say(words::done(size.count.tokens, &outcome.report));
+        outcome.report.state = StateReport { fallback_used, ..self.state_report(scene.now) };
+        said.say(words::done(scene.size.count.tokens, &outcome.report));
         if let Some(epoch) = epoch {
             let name = self.recorder.as_ref().and_then(super::Recorder::name);
             self.host.compacted(&Compacted::new(name, epoch, &outcome.report));
