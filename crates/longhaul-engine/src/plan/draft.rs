@@ -11,6 +11,7 @@ use crate::facts::Facts;
 use crate::ledger::Placed;
 use crate::passes::NewText;
 use crate::seat::gone_messages;
+use crate::summary::Finding;
 use crate::transcript::{Block, BlockAt, BlockKind, Part, PartKind, Seal, Unit, UnitKind};
 
 /// A block that changes.
@@ -62,6 +63,8 @@ pub(super) struct Folding {
     pub(super) found: usize,
     /// and how many of them are said.
     pub(super) kept: usize,
+    /// What was mended of a model's summary.
+    pub(super) findings: Vec<Finding>,
     /// Why a summary that was handed in is not in it.
     pub(super) note: Option<String>,
 }

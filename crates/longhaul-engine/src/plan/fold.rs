@@ -61,10 +61,10 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         None => (WrittenBy::Code, Vec::new()),
         Some((audited, _)) => (WrittenBy::Model, with_put_back(audited.findings, &written.put_back)),
     };
-    let report = CheckpointReport { by, tokens, sections, findings };
+    let report = CheckpointReport { by, tokens, sections };
     let text = key.map_or_else(|| written.text.clone(), |key| signed(&written.text, key));
     let placed = Placed { before, text, takes: survey.takes() };
-    Folding { placed, report, found: written.found, kept: written.kept, note: told.note }
+    Folding { placed, report, found: written.found, kept: written.kept, findings, note: told.note }
 }
 
 /// What of a model's summary is borne out, and about which units; or why it is not taken.

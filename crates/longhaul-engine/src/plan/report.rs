@@ -37,6 +37,9 @@ pub struct Report {
     pub evidence: EvidenceReport,
     /// The summary that stands in place of what was folded, where one does.
     pub checkpoint: Option<CheckpointReport>,
+    /// What was mended of a model's summary.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
     /// What set it off.
     pub trigger: Trigger,
     /// The topic that was to be kept first.
@@ -166,7 +169,7 @@ impl EvidenceReport {
 }
 
 /// The summary in place of what was folded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct CheckpointReport {
     /// Who wrote it.
     pub by: WrittenBy,
@@ -174,9 +177,6 @@ pub struct CheckpointReport {
     pub tokens: Tokens,
     /// How many of its sections say something.
     pub sections: usize,
-    /// What was mended of a model's summary.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<Finding>,
 }
 
 /// Who wrote a checkpoint.

@@ -68,7 +68,7 @@ pub(super) fn settle(
     let account = draft.account(&unbound);
     let touched = draft.standing().map(|(at, _)| at.unit).chain(unbound.iter().map(|at| at.unit));
     let (digested, gone) = (touched.collect::<BTreeSet<_>>().len(), draft.gone.len());
-    let checkpoint = draft.in_place.folding().map(|folding| folding.report.clone());
+    let checkpoint = draft.in_place.folding().map(|folding| folding.report);
     let (summarized, dropped) = if checkpoint.is_some() { (gone, 0) } else { (0, gone) };
     // What stays warm is counted when it is settled which outcome it is.
     let tokens = TokensReport { after, warm: Tokens::ZERO, ..same.tokens };
@@ -81,8 +81,9 @@ pub(super) fn settle(
         blocks: account.rows,
         evidence: account.evidence,
         checkpoint,
+        findings: draft.in_place.folding().map(|folding| folding.findings.clone()).unwrap_or_default(),
         ratio: tokens.saved(),
-        unsummarized: if summarized > 0 { 0 } else { draft.gone_messages() },
+        unsummarized: if checkpoint.is_some() { 0 } else { draft.gone_messages() },
         state: StateReport::after(0, tokens.saved()),
         ladder: draft.ladder.clone(),
         restart: draft.restart(),
@@ -241,6 +242,7 @@ pub(super) fn unchanged(survey: &Survey<'_, '_>, occasion: &Occasion) -> Report 
         blocks: Vec::new(),
         evidence: EvidenceReport::default(),
         checkpoint: None,
+        findings: Vec::new(),
         trigger: survey.wish.trigger,
         focus: survey.wish.focus.as_deref().map(|focus| {
             Redactor::numbered(survey.wish.rules.clone()).redact(focus, Content::Text).text.into_string()

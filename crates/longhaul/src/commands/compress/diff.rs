@@ -173,7 +173,7 @@ pub(super) fn page(body: &str, report: &Report, difference: Option<&Difference>)
     page.table(steps.iter().map(row));
     if let Some(made) = &report.checkpoint {
         let line = Line::from("  ").styled(GOOD, "+ checkpoint").plain(": ");
-        page.line(show::checkpoint(line, made));
+        page.line(show::checkpoint(line, made, &report.findings));
     }
     if !unsaid.is_empty() {
         let kept = report.blocks.iter().any(|block| block.handle.is_some());

@@ -2,7 +2,7 @@
 
 use longhaul_engine::plan::{CheckpointReport, Report, Step, WrittenBy};
 use longhaul_engine::prices::Dollars;
-use longhaul_engine::summary::Mended;
+use longhaul_engine::summary::{Finding, Mended};
 use longhaul_engine::{Tokens, tokens};
 
 use super::job::{Call, Done};
@@ -48,7 +48,7 @@ pub(super) fn page(call: &Call<'_>, done: &Done) -> Page {
         row("steps", &|line| steps(line, report));
         row("evidence", &|line| evidence(line, report));
         row("checkpoint", &|line| match &report.checkpoint {
-            Some(made) => checkpoint(line, made),
+            Some(made) => checkpoint(line, made, &report.findings),
             None => line.plain("none: nothing was folded"),
         });
     }
@@ -134,8 +134,8 @@ fn evidence(line: Line, report: &Report) -> Line {
 }
 
 /// What is to be known of a checkpoint.
-pub(super) fn checkpoint(line: Line, checkpoint: &CheckpointReport) -> Line {
-    let CheckpointReport { by, tokens, sections, findings } = checkpoint;
+pub(super) fn checkpoint(line: Line, checkpoint: &CheckpointReport, findings: &[Finding]) -> Line {
+    let CheckpointReport { by, tokens, sections } = checkpoint;
     let sections = counted(*sections, "section");
     match by {
         WrittenBy::Code => line.plain(format!("{tokens} tokens in {sections}, written by code")),
