@@ -83,7 +83,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     fn saved(&self) -> f64 {
-        1.0 - self.after.number() as f64 / self.before.number().max(1) as f64
+        (self.before - self.after).number() as f64 / self.before.number().max(1) as f64
     }
 
     /// Whether it was the checkpoint that took what was gained.

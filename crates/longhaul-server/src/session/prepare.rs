@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use longhaul_engine::Tokens;
 use longhaul_engine::plan::{Plan, Trigger};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::prices::Dollars;
@@ -16,7 +15,7 @@ use super::compact::Extra;
 use super::due::Cause;
 use super::scene::{Request, Scene, Size};
 use super::settings::{First, Summarizer, Writer};
-use super::summarize::{Attempt, Task, Way, extension_price, small_price};
+use super::summarize::{Attempt, FRAME, Task, Way, extension_price, small_price};
 use super::turn::Said;
 use crate::agents::Moment;
 
@@ -24,8 +23,6 @@ use crate::agents::Moment;
 const EARLY: f64 = 0.80;
 /// A checkpoint by code that keeps less than this of what it found is short of room: the evidence is dense.
 const DENSE: f64 = 0.50;
-/// About what the words around the turns of a question come to.
-const PROMPT: Tokens = Tokens(1_200);
 
 impl Session {
     /// What is to be known of who writes the checkpoints; nothing where that is code.
@@ -37,7 +34,7 @@ impl Session {
             auxiliary.upstream.provider().name()
         );
         let most = policy.checkpoint.most;
-        let wanted = policy.threshold + PROMPT + most.share(1.3);
+        let wanted = policy.threshold + FRAME + most.share(1.3);
         Some(if self.models.is_none() {
             format!("{name} is named for summaries, but nobody can be asked: checkpoints are made by code")
         } else if window < wanted {
@@ -165,7 +162,7 @@ impl Session {
         let is_cheaper = extended.zip(small).is_some_and(|(extended, small)| extended < small);
         let takes =
             if writer.model.facts.user_after_tool { Takes::UserAfterTool } else { Takes::ReplyAfterTool };
-        let fits = measured.tokens + PROMPT + ask.most() <= request.policy.window;
+        let fits = measured.tokens + FRAME + ask.most() <= request.policy.window;
         if is_cheaper
             && fits
             && writer.upstream.provider().speaks(dialect)

@@ -18,7 +18,7 @@ use super::{Sent, Session, windows};
 use crate::agents::Moment;
 
 impl Session {
-    /// A request is about to be sent: the body to send in its place, which may be the same. It fails never; what cannot be read is
+    /// A request is about to be sent: the body to send in its place, which may be the same. It never fails; what cannot be read is
     /// handed back.
     pub async fn before<'b>(&mut self, body: &'b str, now: Moment) -> Turn<'b> {
         self.settle(body, &Wanted::Send, now).await
@@ -155,13 +155,18 @@ impl Session {
                 self.compact(scene, &cause, &extra, said).await
             }
         };
-        let left = matches!(compaction, Compaction::Left { .. });
+        if *wanted == Wanted::Send && matches!(compaction, Compaction::Left { .. }) {
+            self.begin_early(scene, said);
+        }
         let mut sent = count;
+        let Request { view, policy, .. } = request;
         let turn = match compaction {
             Compaction::Left { reason, report } => {
-                let action =
-                    if matches!(request.view, Cow::Owned(_)) { Action::Replayed } else { Action::None };
-                Turn::new(request.view.clone(), action, reason, report, measured)
+                if let Wanted::Compress(_) = wanted {
+                    said.say(format!("nothing changed: {reason}"));
+                }
+                let action = if matches!(view, Cow::Owned(_)) { Action::Replayed } else { Action::None };
+                Turn::new(view, action, reason, report, measured)
             }
             Compaction::Overtaken { body } => {
                 let reason = "another compaction of the session was faster; its view is used".to_owned();
@@ -177,14 +182,8 @@ impl Session {
                 Turn::new(Cow::Owned(outcome.body), Action::Compacted, reason, Some(outcome.report), measured)
             }
         };
-        if left && let Wanted::Compress(_) = wanted {
-            said.say(format!("nothing changed: {}", turn.reason));
-        }
-        if left && *wanted == Wanted::Send {
-            self.begin_early(scene, said);
-        }
         if *wanted == Wanted::Send {
-            self.note_sent(&turn, sent, &request.policy, now);
+            self.note_sent(&turn, sent, &policy, now);
         }
         turn
     }
