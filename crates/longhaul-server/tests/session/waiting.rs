@@ -28,7 +28,7 @@ async fn until(
         session.after(&usage(&done.body), at(turn)).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         if wanted(&done) {
-            let by = done.report.as_ref().and_then(|report| report.checkpoint.clone()).map(|made| made.by);
+            let by = done.report.as_ref().and_then(|report| report.checkpoint.as_ref()).map(|made| made.by);
             return (turn + 1, done.said, by);
         }
     }
