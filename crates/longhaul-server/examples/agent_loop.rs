@@ -23,8 +23,8 @@ async fn main() -> Result<(), String> {
     };
     let provider = Provider::named("compatible").ok_or("there is no such provider")?;
     let upstream = Arc::new(Upstream::new(provider, Some(&address), None)?);
-    let (proxies, chance) = (Proxies::Environment, Arc::new(|| 0.5));
-    let client = Client::new(Network { proxies, connect: Duration::from_secs(10), chance })?;
+    let (proxies, dice) = (Proxies::Environment, Arc::new(|| u32::MAX / 2));
+    let client = Client::new(Network { proxies, connect: Duration::from_secs(10), dice })?;
     let now = || Moment::of_system(SystemTime::now());
 
     let mut session = Session::new(Settings { model: model.clone(), ..Settings::default() });
@@ -36,7 +36,7 @@ async fn main() -> Result<(), String> {
             let turn = session.before(&body, now()).await;
             turn.said.iter().for_each(|line| eprintln!("· {line}"));
             let asked = Asked::Body { dialect: Dialect::Chat, body: turn.body.into_owned() };
-            let (upstream, patience) = (Arc::clone(&upstream), Patience::of(Duration::from_secs(300)));
+            let (upstream, patience) = (Arc::clone(&upstream), Patience::of(Duration::from_mins(5)));
             let trouble = match client.answer(Question { upstream, asked, patience }).await {
                 Ok(reply) => break reply,
                 Err(trouble) => trouble,

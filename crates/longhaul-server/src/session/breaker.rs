@@ -23,7 +23,7 @@ use crate::agents::Moment;
 /// So many compactions in a row may save too little.
 const IN_VAIN: u32 = 2;
 /// After so long a paused one is tried again.
-const PROBE_AFTER: Duration = Duration::from_secs(300);
+const PROBE_AFTER: Duration = Duration::from_mins(5);
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
 
@@ -83,7 +83,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     fn saved(&self) -> f64 {
-        1.0 - self.after.number() as f64 / self.before.number().max(1) as f64
+        (self.before - self.after).number() as f64 / self.before.number().max(1) as f64
     }
 
     /// Whether it was the checkpoint that took what was gained.

@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::gauge::Gauge;
-use super::request::Wanted;
+use super::scene::Wanted;
 use super::turn::Turn;
 use crate::agents::Moment;
 

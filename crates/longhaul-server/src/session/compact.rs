@@ -5,20 +5,18 @@ use longhaul_engine::plan::{
     CountFacts, Handles, Keep, Outcome, Plan, Report, StateReport, Trigger, Wish, WrittenBy,
 };
 use longhaul_engine::summary::Answer;
-use longhaul_engine::transcript::{Speaker, UnitKind};
 use longhaul_engine::{Tokens, Transcript};
 
 use super::command::Preview;
 use super::due::{Cause, Need};
 use super::hooks::{Compacted, Going, with_kept};
 use super::recorder::Kept;
-use super::request::{Request, Size, Wanted, hash, replayed};
+use super::scene::{Request, Scene, Wanted, hash, prompts, replayed};
 use super::turn::Said;
 use super::{Session, breaker, said as words};
 use crate::agents::Moment;
 
-/// What came of it. There is one at a time, so its size does not matter.
-#[expect(clippy::large_enum_variant)]
+/// What came of it.
 pub(super) enum Compaction {
     /// Nothing new.
     Left { reason: String, report: Option<Report> },
@@ -54,41 +52,35 @@ impl Extra {
 
 /// The message with which so many newest exchanges begin: what a person said, and all that followed.
 fn newest(seen: &Transcript<'_>, exchanges: usize) -> Option<usize> {
-    let is_prompt = |kind: &UnitKind<'_>| matches!(kind, UnitKind::Prompt { by: Speaker::User, .. });
-    let prompts = seen.units.iter().rev().filter(|unit| is_prompt(&unit.kind));
-    let first = prompts.take(exchanges.max(1)).last()?;
+    let first = prompts(seen).rev().take(exchanges.max(1)).last()?;
     first.owns.iter().filter_map(|id| seen.message_of(*id)).min()
 }
 
 impl Session {
-    #[expect(clippy::too_many_arguments, reason = "each is another part of one request")]
     pub(super) async fn compact(
         &mut self,
-        request: &Request<'_>,
-        seen: &Transcript<'_>,
+        scene: Scene<'_, '_>,
         cause: &Cause,
         extra: &Extra,
-        size: Size,
-        now: Moment,
         said: &mut Said<'_>,
     ) -> Compaction {
+        let Scene { request, size, now, .. } = scene;
         let left = |reason: String| Compaction::Left { reason, report: None };
         let is_due = cause.need == Need::Due && extra.preview == Preview::No;
-        if cause.need == Need::IfItPays && !self.could_pay(request, seen, size, now) {
-            return left(self.waits(request, size, "it would not pay"));
+        if cause.need == Need::IfItPays && !self.could_pay(scene) {
+            return left(self.waits(scene));
         }
         if is_due {
             said.say(words::begins(&size.measured, &request.policy, &cause.reason));
-            self.await_summary(request, seen, cause, size.measured, now, said).await;
+            self.await_summary(scene, cause, extra, said).await;
         }
         let (base, summary) = self.basis(&request.transcript);
-        let had_summary = summary.is_some();
-        let mut outcome = match self.plan(request, cause, extra, size, &base, summary) {
+        let mut outcome = match self.plan(scene, cause, extra, &base, summary) {
             Ok(outcome) => outcome,
-            Err(Nothing { reason, report }) => {
+            Err(nothing) => {
+                let Nothing { reason, report } = *nothing;
                 if is_due && is_automatic(cause.trigger) {
-                    let tokens = size.count.tokens;
-                    self.tried(request, tokens, tokens, report.as_ref(), now, said);
+                    self.tried(scene, size.count.tokens, report.as_ref(), said);
                 }
                 return Compaction::Left { reason, report };
             }
@@ -96,8 +88,8 @@ impl Session {
         if self.state.refused_rewrites.contains(&hash(&outcome.ledger)) {
             return left("the provider refused this very rewrite before".to_owned());
         }
-        if cause.need == Need::IfItPays && !self.pays(request, &outcome.report, size, now) {
-            return left(self.waits(request, size, "it would not pay"));
+        if cause.need == Need::IfItPays && !self.pays(scene, &outcome.report) {
+            return left(self.waits(scene));
         }
         if extra.preview == Preview::Yes {
             said.say(format!("a preview: {}", words::done(size.count.tokens, &outcome.report)));
@@ -109,32 +101,47 @@ impl Session {
         if let Some(more) = self.show_going(request, &outcome) {
             outcome = more;
         }
-        let epoch = match self.commit(&request.transcript, &outcome, now).await {
-            Ok(Kept::Epoch(epoch)) => Some(epoch),
-            Ok(Kept::Nowhere) => None,
-            Ok(Kept::Overtaken) => return self.overtaken(&request.transcript, now, said).await,
+        match self.commit(&request.transcript, &outcome, now).await {
+            Ok(Kept::Overtaken) => self.overtaken(&request.transcript, now, said).await,
+            Ok(Kept::Epoch(epoch)) => self.in_force(scene, cause, outcome, Some(epoch), said),
+            Ok(Kept::Nowhere) => self.in_force(scene, cause, outcome, None, said),
             Err(reason) => {
                 said.say(reason.clone());
-                return left(reason);
+                left(reason)
             }
-        };
-        let (before, after) = (size.count.tokens, outcome.report.tokens.after);
-        let checkpoint = outcome.report.checkpoint;
-        if had_summary {
-            self.prepared.used();
         }
+    }
+
+    /// A compaction is kept, and holds from now on.
+    fn in_force(
+        &mut self,
+        scene: Scene<'_, '_>,
+        cause: &Cause,
+        mut outcome: Outcome,
+        epoch: Option<usize>,
+        said: &mut Said<'_>,
+    ) -> Compaction {
         self.decided(outcome.ledger.clone());
         self.not_before = Tokens::ZERO;
+        let by = outcome.report.checkpoint.as_ref().map(|checkpoint| checkpoint.by);
+        // Where pruning was enough, the summary is still to come.
+        if by.is_some() && self.prepared.ready().is_some() {
+            self.prepared.used();
+            if by != Some(WrittenBy::Model) {
+                said.say(
+                    "the model's summary was not taken: it is not about what was folded, or did not hold",
+                );
+            }
+        }
         if is_automatic(cause.trigger) {
-            let report = &outcome.report;
-            self.tried(request, before, after, Some(report), now, said);
+            self.tried(scene, outcome.report.tokens.after, Some(&outcome.report), said);
         }
         if cause.trigger != Trigger::Manual {
             outcome.report.reason.clone_from(&cause.reason);
         }
-        let fallback = checkpoint.is_some_and(|checkpoint| checkpoint.by == WrittenBy::Fallback);
-        outcome.report.state = StateReport { fallback_used: fallback, ..self.state_report(now) };
-        said.say(words::done(before, &outcome.report));
+        let fallback_used = by == Some(WrittenBy::Fallback);
+        outcome.report.state = StateReport { fallback_used, ..self.state_report(scene.now) };
+        said.say(words::done(scene.size.count.tokens, &outcome.report));
         if let Some(epoch) = epoch {
             let name = self.recorder.as_ref().and_then(super::Recorder::name);
             self.host.compacted(&Compacted::new(name, epoch, &outcome.report));
@@ -145,26 +152,27 @@ impl Session {
     /// What the engine makes of it; where that is nothing new, why.
     fn plan(
         &mut self,
-        request: &Request<'_>,
+        scene: Scene<'_, '_>,
         cause: &Cause,
         extra: &Extra,
-        size: Size,
         base: &Ledger,
         summary: Option<Answer>,
-    ) -> Result<Outcome, Nothing> {
+    ) -> Result<Outcome, Box<Nothing>> {
+        let Scene { request, size, .. } = scene;
         let policy = match cause.need {
             Need::Due => request.policy.clone(),
             Need::IfItPays => request.policy.early(size.count.tokens),
         };
         let wish = Wish { summary, ..self.wish(cause, extra) };
         let plan = request.engine.plan(&policy, &wish, base, &mut self.known, &request.transcript);
-        let nothing = |report: Report| Nothing { reason: report.reason.clone(), report: Some(report) };
+        let nothing =
+            |report: Report| Box::new(Nothing { reason: report.reason.clone(), report: Some(report) });
         match plan {
             Ok(Plan::Ready(outcome)) if outcome.ledger != self.ledger => Ok(outcome),
             Ok(Plan::Leave(report) | Plan::Ready(Outcome { report, .. })) => Err(nothing(report)),
             Err(error) => {
                 let reason = format!("a compaction could not be written: {error}");
-                Err(Nothing { reason, report: None })
+                Err(Box::new(Nothing { reason, report: None }))
             }
         }
     }
@@ -246,18 +254,12 @@ impl Session {
     }
 
     /// A compaction of its own accord was tried.
-    fn tried(
-        &mut self,
-        request: &Request<'_>,
-        before: Tokens,
-        after: Tokens,
-        report: Option<&Report>,
-        now: Moment,
-        said: &mut Said<'_>,
-    ) {
-        let checkpoint = report.and_then(|report| report.checkpoint).map_or(Tokens::ZERO, |made| made.tokens);
+    fn tried(&mut self, scene: Scene<'_, '_>, after: Tokens, report: Option<&Report>, said: &mut Said<'_>) {
+        let Scene { request, size, now, .. } = scene;
+        let checkpoint =
+            report.and_then(|report| report.checkpoint.as_ref()).map_or(Tokens::ZERO, |made| made.tokens);
         let floor = report.map_or(Tokens::ZERO, |report| report.tokens.floor);
-        let outcome = breaker::Outcome { before, after, checkpoint, floor };
+        let outcome = breaker::Outcome { before: size.count.tokens, after, checkpoint, floor };
         let (most, window) = (self.settings.limits.an_hour, request.policy.window);
         if let Some(pause) = self.state.breaker.tried(outcome, most, window, now) {
             said.say(pause.to_string());

@@ -12,12 +12,11 @@ use crate::upstream::Trouble;
 /// After a broken stream, or what is no JSON.
 const BROKEN: Duration = Duration::from_secs(30);
 /// After the first time-out in a row, the second, and every further one.
-const TIMED_OUT: [Duration; 3] =
-    [Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(900)];
+const TIMED_OUT: [Duration; 3] = [Duration::from_mins(1), Duration::from_mins(5), Duration::from_mins(15)];
 /// Where nobody answers, or nobody who would.
-const NOBODY: Duration = Duration::from_secs(600);
+const NOBODY: Duration = Duration::from_mins(10);
 /// Where the provider asks for patience and does not say how much.
-const BUSY: Duration = Duration::from_secs(60);
+const BUSY: Duration = Duration::from_mins(1);
 
 /// The models that are not asked for a while, by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -56,6 +56,13 @@ pub(super) struct Cause {
     pub(super) to_tokens: Option<Tokens>,
 }
 
+impl Cause {
+    /// One that is due.
+    pub(super) fn due(trigger: Trigger, reason: String) -> Self {
+        Self { trigger, reason, need: Need::Due, to_tokens: None }
+    }
+}
+
 /// How much it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
@@ -70,16 +77,14 @@ impl Standing<'_> {
     pub(super) fn verdict(&self) -> Verdict {
         let Self { policy, measured, .. } = *self;
         let tokens = measured.tokens;
-        let due =
-            |trigger, reason| Verdict::Compact(Cause { trigger, reason, need: Need::Due, to_tokens: None });
+        let due = |trigger, reason| Verdict::Compact(Cause::due(trigger, reason));
         let if_it_pays = |trigger, reason: &str| {
-            let reason = reason.to_owned();
-            Verdict::Compact(Cause { trigger, reason, need: Need::IfItPays, to_tokens: None })
+            Verdict::Compact(Cause { need: Need::IfItPays, ..Cause::due(trigger, reason.to_owned()) })
         };
         if let Some(refused) = self.refused {
             let to_tokens = self.after_refusal(refused);
             let reason = format!("the provider refused {refused} tokens as too long or too large");
-            return Verdict::Compact(Cause { trigger: Trigger::Error, reason, need: Need::Due, to_tokens });
+            return Verdict::Compact(Cause { to_tokens, ..Cause::due(Trigger::Error, reason) });
         }
         if self.settings.automatic == Automatic::Off {
             return Verdict::Leave("automatic compaction is off".to_owned());
@@ -106,8 +111,10 @@ impl Standing<'_> {
         }
         let wish = Wish { trigger: self.at_threshold, ..Wish::default() };
         let load = Load { tokens, reply: self.reply(), bytes: self.view.body.len(), in_loop: self.in_loop() };
+        let starts_at = self.engine.starts_at(policy);
         if let Due::Now(reason) = self.engine.due(policy, &wish, &load) {
-            return due(self.at_threshold, reason);
+            let reached = format!("the threshold of {starts_at} is reached");
+            return due(self.at_threshold, if tokens >= starts_at { reached } else { reason });
         }
         if tokens < policy.goal {
             return Verdict::Leave(format!("{tokens} tokens are comfortable"));
@@ -118,10 +125,7 @@ impl Standing<'_> {
         if policy.prices.is_some() {
             return if_it_pays(Trigger::Preflight, "it costs less in the end");
         }
-        Verdict::Leave(format!(
-            "{tokens} tokens are below the threshold of {}",
-            self.engine.starts_at(policy)
-        ))
+        Verdict::Leave(format!("{tokens} tokens are below the threshold of {starts_at}"))
     }
 
     /// How small a request has to be after one of this size was refused: where the window is known to be smaller, the policy's own

@@ -9,6 +9,7 @@
 //!
 //! A tour:
 //!
+//! - `request` takes a request from its bytes to a `turn`; `scene` is all that is known of it on the way.
 //! - `gauge` measures: the provider's count, corrected by what was added since, else a calibrated estimate. `windows` learns what a
 //!   model takes from those who refused more. `cached` knows what the provider still has.
 //! - `due` has all triggers, in order; `weigh` asks the scheduler where it is a matter of price; `breaker` pauses what is in vain, too
@@ -35,6 +36,7 @@ mod recorder;
 mod reply;
 mod request;
 mod said;
+mod scene;
 mod settings;
 mod state;
 mod summarize;
@@ -165,7 +167,7 @@ impl Session {
     #[must_use]
     pub fn resume(self, state: State, learned: BTreeMap<String, Learned>, ledger: Ledger) -> Self {
         let checkpoints = ledger.checkpoint().map(str::to_owned).into_iter().collect();
-        Self { state, learned, ledger, checkpoints, ..self }
+        Self { ledger, checkpoints, learned, state, ..self }
     }
 
     /// How it stands, to be kept across restarts.

@@ -1,8 +1,8 @@
 //! A model's summary for the next compaction: begun early, so that nobody waits for it.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use longhaul_engine::Transcript;
 use longhaul_engine::plan::{Plan, Trigger};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::prices::Dollars;
@@ -12,11 +12,10 @@ use longhaul_engine::summary::Ask;
 use super::Session;
 use super::background::{Basis, Beginning};
 use super::compact::Extra;
-use super::due::{Cause, Need};
-use super::gauge::Measured;
-use super::request::Request;
+use super::due::Cause;
+use super::scene::{Request, Scene, Size};
 use super::settings::{First, Summarizer, Writer};
-use super::summarize::{Attempt, Task, Way, extension_price, small_price};
+use super::summarize::{Attempt, FRAME, Task, Way, extension_price, small_price};
 use super::turn::Said;
 use crate::agents::Moment;
 
@@ -24,89 +23,81 @@ use crate::agents::Moment;
 const EARLY: f64 = 0.80;
 /// A checkpoint by code that keeps less than this of what it found is short of room: the evidence is dense.
 const DENSE: f64 = 0.50;
-/// About what the words around the turns of a question come to.
-const PROMPT: longhaul_engine::Tokens = longhaul_engine::Tokens(1_200);
 
 impl Session {
     /// What is to be known of who writes the checkpoints; nothing where that is code.
     pub(super) fn summarizer_line(&self, policy: &Policy) -> Option<String> {
         let Summarizer::Model { auxiliary, .. } = &self.settings.summarizer else { return None };
         let (name, window) = (&auxiliary.model.name, auxiliary.window());
+        let asked = format!(
+            "summaries are asked of {name} at {}, whose bill they go on",
+            auxiliary.upstream.provider().name()
+        );
         let most = policy.checkpoint.most;
-        let wanted = policy.threshold + PROMPT + most.share(1.3);
-        Some(if window < wanted {
+        let wanted = policy.threshold + FRAME + most.share(1.3);
+        Some(if self.models.is_none() {
+            format!("{name} is named for summaries, but nobody can be asked: checkpoints are made by code")
+        } else if window < wanted {
             format!(
-                "summaries are asked of {name}; its window of {window} tokens is smaller than the {wanted} that a whole one takes, so it \
+                "{asked}; its window of {window} tokens is smaller than the {wanted} that a whole one takes, so it \
                  is asked in parts"
             )
         } else {
-            format!("summaries are asked of {name}")
+            asked
         })
     }
 
     /// Begins one, if it is time for it and none is on its way.
-    pub(super) fn begin_early(
-        &mut self,
-        request: &Request<'_>,
-        seen: &Transcript<'_>,
-        measured: Measured,
-        now: Moment,
-        said: &mut Said<'_>,
-    ) {
-        let early = request.engine.starts_at(&request.policy).share(EARLY);
-        let rests = self.state.breaker.allows(measured.tokens, now).is_err();
-        if measured.tokens >= early && !rests && !self.prepared.is_on_its_way() {
-            self.begin(request, seen, measured, Trigger::Preflight, now, said);
+    pub(super) fn begin_early(&mut self, scene: Scene<'_, '_>, said: &mut Said<'_>) {
+        let Scene { request, size, now, .. } = scene;
+        let (tokens, starts_at) = (size.measured.tokens, request.engine.starts_at(&request.policy));
+        let rests = self.state.breaker.allows(tokens, now).is_err();
+        if tokens >= starts_at.share(EARLY) && !rests && !self.prepared.is_on_its_way() {
+            let cause = Cause::due(Trigger::Preflight, String::new());
+            self.begin(scene, &cause, &Extra::default(), said);
         }
     }
 
     /// A compaction is due: waits for a summary as long as a turn may wait.
     pub(super) async fn await_summary(
         &mut self,
-        request: &Request<'_>,
-        seen: &Transcript<'_>,
+        scene: Scene<'_, '_>,
         cause: &Cause,
-        measured: Measured,
-        now: Moment,
+        extra: &Extra,
         said: &mut Said<'_>,
     ) {
         // Who was refused wants an answer before all else.
         if cause.trigger == Trigger::Error {
             return;
         }
-        if !self.prepared.is_on_its_way() {
-            self.begin(request, seen, measured, cause.trigger, now, said);
+        // One that nobody waits for is of use to the compaction after this one, and only if the client sends these units again.
+        let is_of_use = !self.settings.max_wait.is_zero() || matches!(scene.request.view, Cow::Owned(_));
+        if is_of_use && !self.prepared.is_on_its_way() {
+            self.begin(scene, cause, extra, said);
         }
         if self.prepared.is_running() {
-            self.collect(self.settings.max_wait, now, said).await;
+            self.collect(self.settings.max_wait, scene.now, said).await;
         }
         if self.prepared.is_running() {
-            said.say("the model's summary is not ready: the checkpoint is made by code, and its words come with the next compaction");
+            said.say(
+                "the model's summary is not ready: the checkpoint is made by code, and its words come with the next compaction",
+            );
         }
     }
 
-    fn begin(
-        &mut self,
-        request: &Request<'_>,
-        seen: &Transcript<'_>,
-        measured: Measured,
-        trigger: Trigger,
-        now: Moment,
-        said: &mut Said<'_>,
-    ) {
+    fn begin(&mut self, scene: Scene<'_, '_>, cause: &Cause, extra: &Extra, said: &mut Said<'_>) {
         let Some(models) = self.models.clone() else { return };
         if matches!(self.settings.summarizer, Summarizer::Code) {
             return;
         }
-        let cause = Cause { trigger, reason: String::new(), need: Need::Due, to_tokens: None };
-        let wish = self.wish(&cause, &Extra::default());
-        let asked =
-            request.engine.ask(&request.policy, &wish, &self.ledger, &mut self.known, &request.transcript);
+        let Scene { request, now, .. } = scene;
+        let Request { policy, engine, transcript, .. } = request;
+        let asked = engine.ask(policy, &self.wish(cause, extra), &self.ledger, &mut self.known, transcript);
         let Ok(Some(ask)) = asked else { return };
         if self.prepared.was_asked(&ask.covers) {
             return;
         }
-        let attempts = self.attempts(request, seen, measured, &ask, &cause, now, said);
+        let attempts = self.attempts(scene, &ask, cause, said);
         let Some(first) = attempts.first() else { return };
         let expected = match self.affordable(first, now) {
             Ok(expected) => expected,
@@ -123,38 +114,28 @@ impl Session {
             first.writer.model.name
         ));
         self.state.breaker.spend(expected, now);
-        let beginning = Beginning::of(&request.transcript, request.policy.protect_last);
+        let beginning = Beginning::of(transcript, policy.protect_last);
         let basis = Basis { ledger: self.ledger.clone(), beginning };
         let (rules, key) = (self.settings.rules.clone(), self.key());
         self.prepared.begin(models, Task { ask, attempts, mark, rules, key }, basis, expected);
     }
 
     /// Those who are to be asked, in order: one model, and another if that fails. Who has failed of late is spared.
-    #[expect(clippy::too_many_arguments, reason = "each is another part of one request")]
     fn attempts(
         &mut self,
-        request: &Request<'_>,
-        seen: &Transcript<'_>,
-        measured: Measured,
+        scene: Scene<'_, '_>,
         ask: &Ask,
         cause: &Cause,
-        now: Moment,
         said: &mut Said<'_>,
     ) -> Vec<Attempt> {
+        let Scene { request, now, .. } = scene;
         let Summarizer::Model { auxiliary, main, first } = self.settings.summarizer.clone() else {
             return Vec::new();
         };
         let own = main.map(|upstream| {
             let price = request.policy.prices.as_ref().map(|prices| prices.price);
-            let model = request.policy.model.clone();
-            self.own(
-                request,
-                seen,
-                measured,
-                ask,
-                Writer { model, price, upstream, patience: auxiliary.patience },
-                now,
-            )
+            let (model, patience) = (request.policy.model.clone(), auxiliary.patience);
+            self.own(scene, ask, Writer { model, price, upstream, patience })
         });
         let auxiliary = Attempt { price: small_price(ask, &auxiliary), writer: auxiliary, way: Way::Small };
         let Some(own) = own else {
@@ -173,22 +154,15 @@ impl Session {
     }
 
     /// The session's own model, asked in the cheaper way.
-    fn own(
-        &self,
-        request: &Request<'_>,
-        seen: &Transcript<'_>,
-        measured: Measured,
-        ask: &Ask,
-        writer: Writer,
-        now: Moment,
-    ) -> Attempt {
+    fn own(&self, scene: Scene<'_, '_>, ask: &Ask, writer: Writer) -> Attempt {
+        let Scene { request, seen, now, size: Size { measured, .. } } = scene;
         let dialect = request.transcript.dialect;
         let small = small_price(ask, &writer);
         let extended = extension_price(ask, &writer, measured.tokens, self.state.cached.warm(now));
         let is_cheaper = extended.zip(small).is_some_and(|(extended, small)| extended < small);
         let takes =
             if writer.model.facts.user_after_tool { Takes::UserAfterTool } else { Takes::ReplyAfterTool };
-        let fits = measured.tokens + PROMPT + ask.most() <= request.policy.window;
+        let fits = measured.tokens + FRAME + ask.most() <= request.policy.window;
         if is_cheaper
             && fits
             && writer.upstream.provider().speaks(dialect)

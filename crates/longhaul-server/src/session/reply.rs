@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_engine::Tokens;
-use longhaul_engine::plan;
+use longhaul_engine::ledger::Ledger;
+use longhaul_engine::plan::{self, Trigger};
 use longhaul_engine::prices::Usage;
 
 use super::gauge::Errors;
-use super::request::hash;
+use super::scene::hash;
+use super::settings::Automatic;
 use super::turn::Said;
 use super::{Sent, Session, windows};
 use crate::agents::Moment;
 use crate::upstream::Trouble;
-use longhaul_engine::plan::Trigger;
 
 /// A request that is not smaller by at least this share than one that was refused is no progress.
 const PROGRESS: f64 = 0.05;
@@ -130,6 +131,9 @@ impl Session {
 
     /// Once per distinct progress: a request that is hardly smaller than one that was refused is not made again.
     fn retry(&mut self, trouble: &Trouble) -> Reaction {
+        if self.settings.automatic == Automatic::Off {
+            return Reaction::GiveUp(format!("{trouble}; automatic compaction is off"));
+        }
         let size = self.gauge.last().unwrap_or_default();
         let smaller = |before: Tokens| size <= before.share(1.0 - PROGRESS);
         if self.state.refused.is_some_and(|before| !smaller(before)) {
@@ -147,7 +151,7 @@ impl Session {
         self.state.refused_rewrites.drain(..surplus);
         let previous = std::mem::take(&mut self.previous);
         let was_refused = self.state.refused_rewrites.contains(&hash(&previous));
-        self.decided(if was_refused { Default::default() } else { previous });
+        self.decided(if was_refused { Ledger::default() } else { previous });
         if let Some(recorder) = &mut self.recorder
             && let Err(error) = recorder.undo().await
         {

@@ -5,51 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Engine, Trigger};
+use longhaul_engine::plan::{self, Trigger};
 use longhaul_engine::policy::Policy;
-use longhaul_engine::transcript::{Speaker, UnitKind};
-use longhaul_engine::{Refused, Rewrite, Transcript, wire};
+use longhaul_engine::{Transcript, wire};
 
-use super::command::Compress;
 use super::compact::{Compaction, Extra};
 use super::due::{Cause, Need, Standing, Verdict};
-use super::gauge::{Count, Gauge, Measured};
+use super::gauge::{Count, Gauge};
+use super::scene::{Request, Scene, Size, Wanted, hash, prompts, replayed};
 use super::turn::{Action, Said, Turn};
 use super::{Sent, Session, windows};
 use crate::agents::Moment;
 
-/// What a request is read for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// It is about to be sent.
-    Send,
-    /// Nobody waits, and nothing is sent: what is compacted now is replayed later.
-    Idle,
-    /// Somebody asked for a compaction.
-    Compress(Compress),
-}
-
-/// A request that was read.
-pub(super) struct Request<'b> {
-    /// As the client sent it.
-    pub(super) transcript: Transcript<'b>,
-    pub(super) policy: Policy,
-    pub(super) engine: &'static dyn Engine,
-    /// What the decisions so far make of it.
-    pub(super) view: Cow<'b, str>,
-    /// Whether somebody took a compaction back, and nobody has said anything since.
-    pub(super) held: bool,
-}
-
-/// What is known of its size.
-#[derive(Clone, Copy)]
-pub(super) struct Size {
-    pub(super) count: Count,
-    pub(super) measured: Measured,
-}
-
 impl Session {
-    /// A request is about to be sent: the body to send in its place, which may be the same. It fails never; what cannot be read is
+    /// A request is about to be sent: the body to send in its place, which may be the same. It never fails; what cannot be read is
     /// handed back.
     pub async fn before<'b>(&mut self, body: &'b str, now: Moment) -> Turn<'b> {
         self.settle(body, &Wanted::Send, now).await
@@ -135,7 +104,7 @@ impl Session {
                 }
                 let is_forgotten = found.epoch.is_some() && found.epoch == self.state.forgotten;
                 self.decided(if is_forgotten { Ledger::default() } else { found.ledger });
-                let prompts = prompts(transcript);
+                let prompts = prompts(transcript).count();
                 let since = found.held.then(|| self.state.held_at.unwrap_or(prompts));
                 self.state.held_at = since;
                 since.is_some_and(|since| prompts <= since)
@@ -172,28 +141,32 @@ impl Session {
                 own.as_ref().map_or(&request.transcript, |(seen, _)| seen)
             }
         };
-        let size = self.measure(&request, seen);
-        let Size { count, measured } = size;
+        let scene = Scene { request: &request, seen, size: self.measure(&request, seen), now };
+        let Size { count, measured } = scene.size;
         let threshold = request.engine.starts_at(&request.policy);
         if let Some(line) = self.state.pressure.of(measured.tokens, threshold) {
             said.say(line);
         }
         self.prepared.keep_only_for(&request.transcript);
-        let verdict = self.verdict(&request, seen, measured, wanted, now);
-        let compaction = match verdict {
+        let compaction = match self.verdict(scene, wanted) {
             Verdict::Leave(reason) => Compaction::Left { reason, report: None },
             Verdict::Compact(cause) => {
                 let extra = Extra::of(wanted, seen);
-                self.compact(&request, seen, &cause, &extra, size, now, said).await
+                self.compact(scene, &cause, &extra, said).await
             }
         };
-        let left = matches!(compaction, Compaction::Left { .. });
+        if *wanted == Wanted::Send && matches!(compaction, Compaction::Left { .. }) {
+            self.begin_early(scene, said);
+        }
         let mut sent = count;
+        let Request { view, policy, .. } = request;
         let turn = match compaction {
             Compaction::Left { reason, report } => {
-                let action =
-                    if matches!(request.view, Cow::Owned(_)) { Action::Replayed } else { Action::None };
-                Turn::new(request.view.clone(), action, reason, report, measured)
+                if let Wanted::Compress(_) = wanted {
+                    said.say(format!("nothing changed: {reason}"));
+                }
+                let action = if matches!(view, Cow::Owned(_)) { Action::Replayed } else { Action::None };
+                Turn::new(view, action, reason, report, measured)
             }
             Compaction::Overtaken { body } => {
                 let reason = "another compaction of the session was faster; its view is used".to_owned();
@@ -209,14 +182,8 @@ impl Session {
                 Turn::new(Cow::Owned(outcome.body), Action::Compacted, reason, Some(outcome.report), measured)
             }
         };
-        if left && let Wanted::Compress(_) = wanted {
-            said.say(format!("nothing changed: {}", turn.reason));
-        }
-        if left && *wanted == Wanted::Send {
-            self.begin_early(&request, seen, measured, now, said);
-        }
         if *wanted == Wanted::Send {
-            self.note_sent(&turn, sent, &request.policy, now);
+            self.note_sent(&turn, sent, &policy, now);
         }
         turn
     }
@@ -229,22 +196,11 @@ impl Session {
         Size { count, measured: self.gauge.measure(count, &calibration) }
     }
 
-    fn verdict(
-        &self,
-        request: &Request<'_>,
-        seen: &Transcript<'_>,
-        measured: Measured,
-        wanted: &Wanted,
-        now: Moment,
-    ) -> Verdict {
+    fn verdict(&self, scene: Scene<'_, '_>, wanted: &Wanted) -> Verdict {
+        let Scene { request, seen, now, size: Size { measured, .. } } = scene;
         if let Wanted::Compress(_) = wanted {
             let reason = format!("asked for at {} tokens", measured.tokens);
-            return Verdict::Compact(Cause {
-                trigger: Trigger::Manual,
-                reason,
-                need: Need::Due,
-                to_tokens: None,
-            });
+            return Verdict::Compact(Cause::due(Trigger::Manual, reason));
         }
         let standing = Standing {
             settings: &self.settings,
@@ -288,27 +244,4 @@ impl Session {
             None => Ok(()),
         }
     }
-}
-
-/// What decisions make of a request that they are about.
-pub(super) fn replayed<'b>(ledger: &Ledger, transcript: &Transcript<'b>) -> Result<Cow<'b, str>, Refused> {
-    if ledger.is_empty() || !ledger.matches(transcript) {
-        return Ok(Cow::Borrowed(transcript.body));
-    }
-    Ok(Cow::Owned(Rewrite::new(transcript, ledger.edits(transcript))?.apply(transcript.body)))
-}
-
-/// How often a person said something.
-fn prompts(transcript: &Transcript<'_>) -> usize {
-    let is_prompt = |kind: &UnitKind<'_>| matches!(kind, UnitKind::Prompt { by: Speaker::User, .. });
-    transcript.units.iter().filter(|unit| is_prompt(&unit.kind)).count()
-}
-
-/// What a set of decisions is known by.
-pub(super) fn hash(ledger: &Ledger) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    ledger.covers().hash(&mut hasher);
-    ledger.words().for_each(|words| words.hash(&mut hasher));
-    hasher.finish()
 }

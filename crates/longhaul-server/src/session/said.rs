@@ -19,7 +19,7 @@ pub(super) fn begins(measured: &Measured, policy: &Policy, reason: &str) -> Stri
 pub(super) fn done(before: Tokens, report: &Report) -> String {
     let (after, messages) = (report.tokens.after, report.messages);
     let saved = 100.0 * (1.0 - after.number() as f64 / before.number().max(1) as f64);
-    let by = match report.checkpoint.map(|checkpoint| checkpoint.by) {
+    let by = match report.checkpoint.as_ref().map(|checkpoint| checkpoint.by) {
         None => "no checkpoint was needed",
         Some(WrittenBy::Code) => "checkpoint by code",
         Some(WrittenBy::Model) => "checkpoint by a model",

@@ -60,7 +60,8 @@ impl Default for Limits {
     }
 }
 
-/// Who writes the checkpoints.
+/// Who writes the checkpoints. There is one per session, so its size does not matter.
+#[expect(clippy::large_enum_variant)]
 #[derive(Debug, Clone, Default)]
 pub enum Summarizer {
     /// Our own code. No model is asked, and nothing is billed.

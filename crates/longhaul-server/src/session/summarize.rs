@@ -18,8 +18,8 @@ use longhaul_engine::{Dialect, Tokens};
 use super::settings::Writer;
 use crate::upstream::{Asked, Finish, Models, Question, Reply, Small, Stage, Streaming, Trouble};
 
-/// What the words around the turns of a question come to, for an estimate of its price.
-const FRAME: Tokens = Tokens(1_200);
+/// About what the words around the turns of a question come to.
+pub(super) const FRAME: Tokens = Tokens(1_200);
 
 /// Why there is no summary of a writer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use longhaul_server::upstream::{Asked, Finish, Stage, Trouble};
 use tokio::time::Instant;
 
 use super::script::{AUXILIARY, Line, Script, asking, bad, good, reply};
-use super::world::{Agent, MODEL, NOON, at, by_model, compacted_by, request, says, settings};
+use super::world::{Agent, MODEL, NOON, at, compacted_by, request, says, settings};
 
 /// Every way to fail, with the words for it and the seconds of its cooldown.
 fn failures() -> Vec<(&'static str, Line, &'static str, u64)> {
@@ -110,7 +110,7 @@ async fn a_failing_auxiliary_model_is_followed_by_the_sessions_own_once() {
     assert_eq!(asked, [AUXILIARY, MODEL]);
     assert!(says(&turn, "no summary by small-model: the answer broke off"), "{:?}", turn.said);
     assert!(says(&turn, "house-model has written the summary"), "{:?}", turn.said);
-    by_model(compacted_by(&turn));
+    assert_eq!(compacted_by(&turn), WrittenBy::Model);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,19 @@
 //! What holds of a session: when it compacts, what it says, how it fails and what it remembers. No clock is read and no socket opened.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is test code, in functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::similar_names,
+    clippy::format_collect,
+    clippy::duration_suboptimal_units,
+    reason = "all of it is test code, in functions too"
+)]
 
 mod failures;
 mod growth;
 mod hooks;
 mod learning;
+mod real;
 mod restart;
 mod script;
 mod stored;

@@ -90,7 +90,7 @@ pub(crate) fn upstream() -> Arc<Upstream> {
 pub(crate) const AUXILIARY: &str = "small-model";
 
 pub(crate) fn writer(model: &str) -> Writer {
-    Writer::named(model, upstream(), Patience::of(Duration::from_secs(120)))
+    Writer::named(model, upstream(), Patience::of(Duration::from_mins(2)))
 }
 
 /// Settings in which the auxiliary model is asked, and the session's own if that fails.

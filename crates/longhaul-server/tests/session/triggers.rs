@@ -242,3 +242,39 @@ async fn what_is_no_json_is_handed_back() {
     assert_eq!((turn.action, turn.body.as_ref()), (Action::None, "{not json"));
     assert!(says(&turn, "the request goes as it came"), "{:?}", turn.said);
 }
+
+#[tokio::test]
+async fn an_open_loop_with_bound_reasoning_is_left_until_it_ends() {
+    let step = |n: usize| {
+        let thought = serde_json::json!({"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"});
+        let call = serde_json::json!({"type": "tool_use", "id": format!("call_{n}"), "name": "bash", "input": {"command": "make"}});
+        let output = format!("compiling unit {n} of the project\n").repeat(60);
+        let result =
+            serde_json::json!({"type": "tool_result", "tool_use_id": format!("call_{n}"), "content": output});
+        [
+            serde_json::json!({"role": "assistant", "content": [thought, call]}),
+            serde_json::json!({"role": "user", "content": [result]}),
+        ]
+    };
+    let model = "claude-opus-4-5";
+    let mut settings = settings(30_000);
+    let stated = settings.config.models[MODEL].clone();
+    let row = settings.config.models.entry(model.to_owned()).or_insert(stated);
+    row.capabilities.insert("thinking_bound".to_owned(), true.into());
+    let mut messages = vec![serde_json::json!({"role": "user", "content": "Make the build green."})];
+    messages.extend((0..28).flat_map(step));
+    let body = |messages: &[serde_json::Value]| {
+        serde_json::json!({"model": model, "max_tokens": 1_000, "messages": messages}).to_string()
+    };
+    let mut session = Session::new(settings);
+    let open = body(&messages);
+    let turn = session.before(&open, NOON).await;
+    assert!(turn.measured.unwrap().tokens > Tokens(15_000), "{:?}", turn.measured);
+    assert_eq!(turn.action, Action::None, "{}", turn.reason);
+    assert!(turn.reason.contains("when the loop ends"), "{}", turn.reason);
+    assert_eq!(session.state().breaker.in_vain(), 0, "to wait is not to fail");
+    messages.push(serde_json::json!({"role": "assistant", "content": "It is green."}));
+    messages.push(serde_json::json!({"role": "user", "content": "Go on."}));
+    let ended = body(&messages);
+    compacted(&session.before(&ended, at(5)).await);
+}

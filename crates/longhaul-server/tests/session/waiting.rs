@@ -10,7 +10,7 @@ use longhaul_server::upstream::{Asked, Trouble};
 use tokio::time::Instant;
 
 use super::script::{AUXILIARY, Script, asking, bad, good, upstream, writer};
-use super::world::{Agent, MODEL, at, by_model, compacted_by, request, says, settings, usage};
+use super::world::{Agent, MODEL, at, compacted_by, request, says, settings, usage};
 
 const WINDOW: u64 = 20_000;
 
@@ -28,7 +28,7 @@ async fn until(
         session.after(&usage(&done.body), at(turn)).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         if wanted(&done) {
-            let by = done.report.as_ref().and_then(|report| report.checkpoint).map(|made| made.by);
+            let by = done.report.as_ref().and_then(|report| report.checkpoint.as_ref()).map(|made| made.by);
             return (turn + 1, done.said, by);
         }
     }
@@ -53,7 +53,7 @@ async fn it_begins_at_80_percent_and_is_used_at_the_threshold_without_waiting() 
     let (now, said, by) = until(&mut session, &mut agent, now, is_compacted).await;
     assert!(began.elapsed() > Duration::from_secs(4), "there was time for it");
     assert!(!said.is_empty());
-    by_model(by.unwrap());
+    assert_eq!(by, Some(WrittenBy::Model));
     assert_eq!((script.models(), script.answered()), (vec![AUXILIARY.to_owned()], 1));
     until(&mut session, &mut agent, now, is_compacted).await;
     assert_eq!(script.asked().len(), 2, "one for each compaction");
@@ -70,7 +70,7 @@ async fn what_comes_too_late_comes_with_the_next_compaction_and_is_not_asked_for
     tokio::time::sleep(Duration::from_secs(60)).await;
     let (_, said, by) = until(&mut session, &mut agent, now, is_compacted).await;
     assert!(said.iter().any(|line| line.starts_with("compacted: ")), "{said:?}");
-    by_model(by.unwrap());
+    assert_eq!(by, Some(WrittenBy::Model));
     assert_eq!(script.asked().len(), 1);
 }
 
@@ -84,7 +84,7 @@ async fn who_may_wait_waits_just_so_long() {
     let (body, began) = (agent.body(), Instant::now());
     let turn = request(&mut session, &body, at(0)).await;
     assert_eq!(began.elapsed(), Duration::from_secs(12));
-    by_model(compacted_by(&turn));
+    assert_eq!(compacted_by(&turn), WrittenBy::Model);
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,7 +93,7 @@ async fn it_is_ended_with_the_session_by_a_reset_and_when_its_units_change() {
         let script = Script::new([good(30)]);
         let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
         let mut agent = Agent::new();
-        agent.fill(8_800);
+        agent.fill(7_400);
         let body = agent.body();
         let turn = request(&mut session, &body, at(0)).await;
         assert!(says(&turn, "writes a summary"), "{:?}: {}", turn.said, turn.reason);
@@ -118,7 +118,7 @@ async fn the_same_units_are_never_asked_for_twice() {
     let script = Script::new([bad(0, Trouble::CutShort)]);
     let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
     let mut agent = Agent::new();
-    agent.fill(8_800);
+    agent.fill(7_400);
     let body = agent.body();
     for turn in 0..20 {
         request(&mut session, &body, at(turn * 100)).await;
@@ -144,7 +144,7 @@ async fn a_price_is_counted_once_and_a_days_limit_ends_the_asking() {
     let script = Script::new([good(0)]);
     let mut session = Session::new(paying(Dollars(0.10))).with_models(script.clone());
     let mut agent = Agent::new();
-    agent.fill(14_000);
+    agent.fill(7_400);
     let body = agent.body();
     request(&mut session, &body, at(0)).await;
     let estimated = session.state().breaker.spent(at(0));
@@ -157,7 +157,6 @@ async fn a_price_is_counted_once_and_a_days_limit_ends_the_asking() {
     let script = Script::new([good(0)]);
     let mut poor = Session::new(paying(Dollars(0.001))).with_models(script.clone());
     let turn = request(&mut poor, &body, at(0)).await;
-    assert_eq!(compacted_by(&turn), WrittenBy::Code);
     assert!(says(&turn, "the day's limit of"), "{:?}", turn.said);
     assert!(script.asked().is_empty());
 }
@@ -203,7 +202,8 @@ async fn a_small_auxiliary_window_is_named_at_the_start() {
     let mut small = writer(AUXILIARY);
     small.model.facts.window = longhaul_engine::Tokens(6_000);
     let summarizer = Summarizer::Model { auxiliary: small, main: None, first: First::Auxiliary };
-    let mut session = Session::new(Settings { summarizer, ..settings(WINDOW) });
+    let script = Script::new([good(0)]);
+    let mut session = Session::new(Settings { summarizer, ..settings(WINDOW) }).with_models(script);
     let body = Agent::new().body();
     let turn = request(&mut session, &body, at(0)).await;
     assert!(says(&turn, "it is asked in parts"), "{:?}", turn.said);
@@ -225,8 +225,9 @@ async fn where_the_evidence_is_dense_auto_asks_the_sessions_own_model_and_says_s
     for (first, wanted) in [(First::Auto, MODEL), (First::Auxiliary, AUXILIARY)] {
         let summarizer = Summarizer::Model { auxiliary: writer(AUXILIARY), main: Some(upstream()), first };
         let script = Script::new([good(0)]);
+        let max_wait = Duration::from_secs(1);
         let mut session =
-            Session::new(Settings { summarizer, ..settings(10_000) }).with_models(script.clone());
+            Session::new(Settings { summarizer, max_wait, ..settings(10_000) }).with_models(script.clone());
         let mut agent = Agent::new();
         agent.fill(30_000);
         let body = agent.body();
@@ -235,4 +236,34 @@ async fn where_the_evidence_is_dense_auto_asks_the_sessions_own_model_and_says_s
         assert_eq!(script.models()[0], wanted, "{:?}", turn.report.unwrap().evidence);
         assert_eq!(turn.said.iter().any(|line| line.contains("evidence is dense")), first == First::Auto);
     }
+}
+
+/// A gateway runs sessions on threads of its own.
+#[test]
+fn a_session_can_be_sent_to_another_thread() {
+    fn can_be_sent(_: impl Send) {}
+    let (mut session, body) = (Session::new(settings(WINDOW)), String::new());
+    can_be_sent(session.before(&body, at(0)));
+    can_be_sent(session);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_would_wait_for_or_use_is_not_begun() {
+    let script = Script::new([good(0)]);
+    let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
+    let mut agent = Agent::new();
+    agent.fill(14_000);
+    let body = agent.body();
+    let turn = request(&mut session, &body, at(0)).await;
+    assert_eq!(compacted_by(&turn), WrittenBy::Code);
+    assert!(script.asked().is_empty(), "it is not known yet that the client sends its units again");
+    agent.fill(agent.body().len() / 4 + 9_000);
+    let body = agent.body();
+    compacted_by(&request(&mut session, &body, at(1)).await);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(script.models(), [AUXILIARY], "it does");
+    agent.fill(agent.body().len() / 4 + 9_000);
+    let body = agent.body();
+    let turn = request(&mut session, &body, at(2)).await;
+    assert_eq!(compacted_by(&turn), WrittenBy::Model, "{:?}", turn.said);
 }

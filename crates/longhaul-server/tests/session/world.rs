@@ -2,14 +2,10 @@
 
 use longhaul_engine::check::{Target, check};
 use longhaul_engine::config::{Config, ModelOverride};
-use longhaul_engine::known::Known;
-use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{Compressor, Engine, Plan, Wish, WrittenBy};
-use longhaul_engine::policy::Policy;
+use longhaul_engine::plan::WrittenBy;
 use longhaul_engine::prices::Usage;
 use longhaul_engine::redact::SessionKey;
-use longhaul_engine::summary::{Answer, Covers, End};
-use longhaul_engine::{Dialect, Tokens, models, wire};
+use longhaul_engine::{Dialect, Tokens};
 use longhaul_server::agents::Moment;
 use longhaul_server::session::{Action, Session, Settings, Turn};
 use serde_json::{Value, json};
@@ -89,7 +85,7 @@ impl Agent {
     /// Takes over what was sent as its own history.
     pub(crate) fn adopt(&mut self, body: &str) {
         let body: Value = serde_json::from_str(body).unwrap();
-        self.messages = body["messages"].as_array().unwrap().clone();
+        self.messages.clone_from(body["messages"].as_array().unwrap());
     }
 }
 
@@ -132,29 +128,5 @@ pub(crate) fn compacted(turn: &Turn<'_>) {
 #[track_caller]
 pub(crate) fn compacted_by(turn: &Turn<'_>) -> WrittenBy {
     assert_eq!(turn.action, Action::Compacted, "{}: {:?}", turn.reason, turn.said);
-    turn.report.as_ref().unwrap().checkpoint.unwrap().by
-}
-
-/// That a model wrote it, if the engine takes anybody's words for a checkpoint.
-#[track_caller]
-pub(crate) fn by_model(by: WrittenBy) {
-    let wanted = if takes_summaries() { WrittenBy::Model } else { WrittenBy::Code };
-    assert_eq!(by, wanted);
-}
-
-fn takes_summaries() -> bool {
-    let mut agent = Agent::new();
-    agent.fill(14_000);
-    let body = agent.body();
-    let (transcript, _) = wire::parse(None, &body).unwrap();
-    let settings = settings(20_000);
-    let (policy, _) = Policy::new(&settings.config, &models::find(MODEL)).unwrap();
-    let text = super::script::SUMMARY.to_owned();
-    let answer = Answer { covers: Covers::AllThatGoes, text, by: "somebody".to_owned(), end: End::Whole };
-    let wish = Wish { force: true, summary: Some(answer), ..Wish::default() };
-    let plan = Compressor.plan(&policy, &wish, &Ledger::default(), &mut Known::default(), &transcript);
-    match plan.unwrap() {
-        Plan::Ready(outcome) => outcome.report.checkpoint.unwrap().by == WrittenBy::Model,
-        Plan::Leave(report) => panic!("{}", report.reason),
-    }
+    turn.report.as_ref().unwrap().checkpoint.as_ref().unwrap().by
 }

@@ -1,0 +1,77 @@
+//! A request with all that is known of it when something is decided.
+
+use std::borrow::Cow;
+
+use longhaul_engine::identity::{Identities, Identity};
+use longhaul_engine::ledger::Ledger;
+use longhaul_engine::plan::Engine;
+use longhaul_engine::policy::Policy;
+use longhaul_engine::transcript::{Speaker, Unit, UnitKind};
+use longhaul_engine::{Refused, Rewrite, Transcript};
+
+use super::command::Compress;
+use super::gauge::{Count, Measured};
+use crate::agents::Moment;
+
+/// What a request is read for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// It is about to be sent.
+    Send,
+    /// Nobody waits, and nothing is sent: what is compacted now is replayed later.
+    Idle,
+    /// Somebody asked for a compaction.
+    Compress(Compress),
+}
+
+/// A request that was read.
+pub(super) struct Request<'b> {
+    /// As the client sent it.
+    pub(super) transcript: Transcript<'b>,
+    pub(super) policy: Policy,
+    pub(super) engine: &'static dyn Engine,
+    /// What the decisions so far make of it.
+    pub(super) view: Cow<'b, str>,
+    /// Whether somebody took a compaction back, and nobody has said anything since.
+    pub(super) held: bool,
+}
+
+/// What is known of its size.
+#[derive(Clone, Copy)]
+pub(super) struct Size {
+    pub(super) count: Count,
+    pub(super) measured: Measured,
+}
+
+/// A request with all that is known when something is decided about it.
+#[derive(Clone, Copy)]
+pub(super) struct Scene<'r, 'b> {
+    pub(super) request: &'r Request<'b>,
+    /// The request as it would be sent: what the decisions so far leave of it.
+    pub(super) seen: &'r Transcript<'r>,
+    pub(super) size: Size,
+    pub(super) now: Moment,
+}
+
+/// What decisions make of a request that they are about.
+pub(super) fn replayed<'b>(ledger: &Ledger, transcript: &Transcript<'b>) -> Result<Cow<'b, str>, Refused> {
+    if ledger.is_empty() || !ledger.matches(transcript) {
+        return Ok(Cow::Borrowed(transcript.body));
+    }
+    Ok(Cow::Owned(Rewrite::new(transcript, ledger.edits(transcript))?.apply(transcript.body)))
+}
+
+/// What people said, oldest first.
+pub(super) fn prompts<'t, 'b>(
+    transcript: &'t Transcript<'b>,
+) -> impl DoubleEndedIterator<Item = &'t Unit<'b>> {
+    let is_prompt = |kind: &UnitKind<'_>| matches!(kind, UnitKind::Prompt { by: Speaker::User, .. });
+    transcript.units.iter().filter(move |unit| is_prompt(&unit.kind))
+}
+
+/// What a set of decisions is known by.
+pub(super) fn hash(ledger: &Ledger) -> u64 {
+    let words: Vec<&[u8]> = ledger.words().map(str::as_bytes).collect();
+    let Identity(bytes) = Identities::new([0; 32]).of(&words);
+    bytes.iter().take(8).fold(ledger.covers() as u64, |hash, byte| hash.rotate_left(8) ^ u64::from(*byte))
+}
