@@ -128,7 +128,9 @@ fn uses(transcript: &Transcript<'_>, before: &[usize]) -> (Vec<String>, Vec<Vec<
         }
     }
     let mut things = vec![String::new(); numbers.len()];
-    numbers.into_iter().for_each(|(thing, number)| things[number] = thing);
+    for (thing, number) in numbers {
+        things[number] = thing;
+    }
     for of_request in &mut used {
         of_request.sort_unstable();
         of_request.dedup();
@@ -222,7 +224,7 @@ mod tests {
     #[test]
     fn what_the_model_only_said_is_said_again_unasked() {
         let (needs, mut kept) = needs(&format!("/srv/app/net.py: {LINE}"));
-        assert_eq!(needs.used[1].len(), 3, "a path, a line, and words that were said before");
+        assert_eq!(needs.used[1].len(), 4, "a path, a name, a line, and words that were said before");
         assert!(needs.missing(1, &mut kept, 3, 3).is_empty());
     }
 }
