@@ -7,21 +7,27 @@
 //!
 //! Between two compactions what is sent only grows, because a ledger replays the cuts. So a compaction is planned on what was
 //! last sent, and all other requests cost no more than their new messages.
+//!
+//! What a compaction forgot has its price. A reply that uses a value or a line which its request lacks could not have been given:
+//! before it the agent fetches the step that had it, with a request more, and carries it from then on.
+//!
+//! ```text
+//! view       [ m0 checkpoint m4 ] m5 m6 ( m2 m3 ) m7      m7 uses what stood in m3
+//! ```
 
 use std::time::Duration;
 
 use super::course::Course;
 use super::schedule::{Band, Outlook, Prospect, Verdict, decide};
 use super::session::{Sent, Session};
-use crate::cache::{
-    self, Cache, Carrier, Chain, Landmarks, Mark, Marking, Request, Rhythm, Rules, Traffic, Weights,
-};
+use super::view::View;
+use crate::cache::{self, Cache, Carrier, Mark, Marking, Rhythm, Rules, Traffic};
 use crate::known::Known;
 use crate::plan::{CountFacts, Engine, Plan, StateReport, Trigger, Wish};
 use crate::policy::{CacheStrategy, CacheTtl, Policy};
 use crate::prices::{Bill, Dollars, Price, Usage};
-use crate::wire::{self, Lifetime, Reading};
-use crate::{Dialect, Refused, Tokens};
+use crate::wire::{self, Lifetime};
+use crate::{Refused, Tokens};
 
 /// A session, when its requests were sent, and to whom.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +72,38 @@ pub struct Turn {
     pub bill: Bill,
     /// The compaction before it.
     pub compacted: Option<Compacted>,
+    /// What had to be fetched again before it could be answered, one step each.
+    pub forgotten: Vec<Fetched>,
+}
+
+impl Turn {
+    /// What it used, and what the steps before it did.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let own = self.traffic.usage(self.output);
+        self.forgotten.iter().fold(own, |sum, step| sum + step.traffic.usage(step.output))
+    }
+
+    /// What it cost, and what the steps before it did.
+    #[must_use]
+    pub fn paid(&self) -> Dollars {
+        self.forgotten.iter().fold(self.bill.total(), |sum, step| sum + step.bill.total())
+    }
+}
+
+/// A step that an agent has to take again, because a compaction took away what it brought.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fetched {
+    /// The unit of the session that it is.
+    pub unit: usize,
+    /// The tokens that it adds to every later request.
+    pub tokens: Tokens,
+    /// What became of its request in the cache.
+    pub traffic: Traffic,
+    /// The tokens of it that the model writes.
+    pub output: Tokens,
+    /// What it cost.
+    pub bill: Bill,
 }
 
 /// A compaction of a replay.
@@ -85,7 +123,7 @@ pub struct Compacted {
 #[must_use]
 pub fn total(turns: &[Turn]) -> (Usage, Dollars) {
     turns.iter().fold((Usage::default(), Dollars::ZERO), |(used, paid), turn| {
-        (used + turn.traffic.usage(turn.output), paid + turn.bill.total())
+        (used + turn.usage(), paid + turn.paid())
     })
 }
 
@@ -141,11 +179,26 @@ impl Run<'_, '_, '_, '_> {
         }
         self.view.grow(self.replay.session, sent.pieces);
         let compacted = self.compact(at)?;
-        let marks = self.marks(&self.view, at);
-        let traffic = self.cache.send(self.now, &self.view.request(&marks));
+        let missing = self.view.missing(self.replay.session, at);
+        let forgotten = missing.into_iter().map(|unit| self.fetch(at, unit)).collect();
+        let traffic = self.send(at);
         let bill = traffic.usage(sent.output).bill(self.replay.price);
         let tokens = self.view.total();
-        Ok(Turn { at: self.now, tokens, traffic, output: sent.output, bill, compacted })
+        Ok(Turn { at: self.now, tokens, traffic, output: sent.output, bill, compacted, forgotten })
+    }
+
+    fn send(&mut self, at: usize) -> Traffic {
+        let marks = self.marks(&self.view, at);
+        self.cache.send(self.now, &self.view.request(&marks))
+    }
+
+    /// Takes a step again: a request as it is, a reply that calls, and what comes back.
+    fn fetch(&mut self, at: usize, unit: usize) -> Fetched {
+        let traffic = self.send(at);
+        let before = self.view.total();
+        let output = self.view.fetch(self.replay.session, unit);
+        let bill = traffic.usage(output).bill(self.replay.price);
+        Fetched { unit, tokens: self.view.total() - before, traffic, output, bill }
     }
 
     /// Compacts if the course says so.
@@ -195,9 +248,8 @@ impl Run<'_, '_, '_, '_> {
     /// What a compaction of the request as it is now would leave.
     fn planned(&mut self, engine: &dyn Engine) -> Result<Option<(View, String)>, Refused> {
         let session = self.replay.session;
-        let dialect = session.transcript.dialect;
         let body = self.view.body(session)?;
-        let (transcript, _) = wire::parse(dialect, &body)?;
+        let (transcript, _) = wire::parse(session.transcript.dialect, &body)?;
         let wish = Wish {
             trigger: Trigger::Preflight,
             force: self.course == Course::Scheduler,
@@ -208,7 +260,7 @@ impl Run<'_, '_, '_, '_> {
         let policy = if self.course == Course::Scheduler { &early } else { self.policy };
         let plan = engine.compact(policy, &wish, self.known, &transcript)?;
         let Plan::Ready(outcome) = plan else { return Ok(None) };
-        let view = View::compacted(outcome.body, dialect, self.policy, self.known, &self.view, session)?;
+        let view = self.view.compacted(outcome.body, session, &self.policy.model, self.known)?;
         Ok(Some((view, outcome.report.reason)))
     }
 
@@ -271,94 +323,3 @@ impl Run<'_, '_, '_, '_> {
 
 /// Over so many turns it is judged what a turn adds.
 const RECENT: usize = 20;
-
-/// What is sent: the session as it is, or what a compaction left of its beginning and the rest as it is.
-struct View {
-    /// What a compaction left, as it was then.
-    left: Option<Left>,
-    /// All that is sent.
-    reading: Reading,
-    chain: Chain,
-    sizes: Vec<Tokens>,
-    landmarks: Landmarks,
-    /// How many pieces of the session are in it, or in what stands for them.
-    pieces: usize,
-}
-
-/// What a compaction left.
-struct Left {
-    body: String,
-    /// How many messages it has.
-    messages: u32,
-    /// How many messages of the session it stands for.
-    stands_for: u32,
-}
-
-impl View {
-    /// Before the first request.
-    fn start(session: &Session<'_, '_>) -> Self {
-        let reading = session.reading.without_pieces();
-        let chain = Chain { links: Vec::new(), settings: reading.settings };
-        Self { left: None, reading, chain, sizes: Vec::new(), landmarks: session.landmarks, pieces: 0 }
-    }
-
-    /// After a compaction left this body of all that `before` held.
-    fn compacted(
-        body: String,
-        dialect: Dialect,
-        policy: &Policy,
-        known: &mut Known,
-        before: &Self,
-        session: &Session<'_, '_>,
-    ) -> Result<Self, Refused> {
-        let (transcript, _) = wire::parse(dialect, &body)?;
-        let mut reading = wire::reading(&transcript);
-        let sizes = Weights::new(&transcript, &reading, &policy.model).prefixes(known);
-        let landmarks = Landmarks::of(&transcript, &reading);
-        let chain = Chain::of(&reading);
-        let messages = transcript.message_count() as u32;
-        reading.marks.clear();
-        let stands_for = session.messages(before.pieces);
-        let pieces = before.pieces;
-        let left = Some(Left { body, messages, stands_for });
-        Ok(Self { left, reading, chain, sizes, landmarks, pieces })
-    }
-
-    /// With the session's next pieces.
-    fn grow(&mut self, session: &Session<'_, '_>, pieces: usize) {
-        for at in self.pieces..pieces {
-            let mut piece = session.reading.pieces[at].clone();
-            if let Some(left) = &self.left {
-                piece.message = piece.message.map(|message| message + left.messages - left.stands_for);
-            }
-            self.chain.push(&piece);
-            self.reading.push(piece);
-            let added = session.sizes[at] - session.size(at);
-            self.sizes.push(self.total() + added);
-        }
-        self.pieces = self.pieces.max(pieces);
-    }
-
-    fn total(&self) -> Tokens {
-        self.sizes.last().copied().unwrap_or_default()
-    }
-
-    /// The tools and the system prompt.
-    fn preamble(&self) -> Tokens {
-        let pieces = self.reading.pieces.partition_point(|piece| piece.part < wire::Part::Messages);
-        pieces.checked_sub(1).map_or(Tokens::ZERO, |last| self.sizes[last])
-    }
-
-    fn request<'v>(&'v self, marks: &'v [Mark]) -> Request<'v> {
-        Request { links: &self.chain.links, settings: self.chain.settings, sizes: &self.sizes, marks }
-    }
-
-    /// The request's body: what a compaction left, with the session's messages since then.
-    fn body(&self, session: &Session<'_, '_>) -> Result<String, Refused> {
-        let original = session.transcript;
-        let messages = session.messages(self.pieces) as usize;
-        let Some(left) = &self.left else { return Ok(original.first_messages(messages)) };
-        let (transcript, _) = wire::parse(original.dialect, &left.body)?;
-        Ok(transcript.with_messages(original.messages_between(left.stands_for as usize, messages)))
-    }
-}

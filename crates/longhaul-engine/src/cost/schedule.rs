@@ -5,10 +5,10 @@
 //!   leave              what costs less in the end            compact
 //! ```
 //!
-//! A compaction has a price: what it leaves is written into the cache anew, and some of what it removes will be fetched again.
-//! It has a yield: every later turn carries less. The price is paid now and the yield comes turn by turn, so what matters is
-//! for how many turns it comes. They are counted up to the first of three events: the session ends, the next compaction is due
-//! anyway, or the cache lapses, after which compacting would have cost nothing.
+//! A compaction has a price: what it leaves is written into the cache anew, and some of what it removes is needed and will be
+//! fetched again, with a request more for each step of it. It has a yield: every later turn carries less. The price is paid now and
+//! the yield comes turn by turn, so what matters is for how many turns it comes. They are counted up to the first of three
+//! events: the session ends, the next compaction is due anyway, or the cache lapses, after which compacting would have cost nothing.
 //!
 //! *The session ends.* A session that has lasted for n turns is expected to last for n more: nothing else is known of it.
 //!
@@ -111,7 +111,9 @@ pub struct Terms {
     pub now: Dollars,
     /// What the summary would cost.
     pub summary: Dollars,
-    /// What fetching again would cost that is needed and was removed.
+    /// How many steps will have to be taken again, because what they brought is removed and needed,
+    pub forgotten: f64,
+    /// and what they would cost.
     pub lost: Dollars,
     /// What each later turn would cost less.
     pub saved_per_turn: Dollars,
@@ -137,9 +139,13 @@ pub enum Until {
     Lapse,
 }
 
-/// The share of what is removed that is expected to be fetched again. Of the lines of tool results in long sessions, 3 in 1,000
-/// are repeated later (bench/retention), so about one result of 40 lines in nine is; of eight such lines a checkpoint keeps seven.
-const FETCHED_AGAIN: f64 = 0.015;
+/// After a compaction that removed as many tokens as m turns add, an agent fetches so many times √m steps again before the next:
+/// what is needed again is mostly needed soon and from the newest that went, so four times the tokens cost twice the steps. Fitted
+/// by `bench/cost/fit.py` on one half of the sessions and judged on the other, as is the next.
+const FORGOTTEN: f64 = 0.66;
+
+/// A step that is fetched again brings so many times what a turn adds: what is needed again is larger than most.
+const FETCHED: f64 = 1.7;
 
 /// Before any pause was seen, the cache is taken to lapse in one of twenty, with the weight of so many pauses.
 const LAPSE_AT_FIRST: (f64, f64) = (0.05, 10.0);
@@ -176,7 +182,11 @@ fn terms(outlook: &Outlook<'_>, price: &Price) -> Terms {
         times(tokens, (1.0 - lapse) * price.read + lapse * price.write(lifetime))
     };
     let now = once(compact) - once(leave);
-    let lost = Dollars(times(leave.tokens - compact.tokens, price.write(lifetime)).0 * FETCHED_AGAIN);
+    let forgotten = forgotten(leave.tokens - compact.tokens, outlook.growth);
+    // Each is a request more, which reads what the compaction left and writes what it brings.
+    let brings = times(outlook.growth, FETCHED * price.write(lifetime));
+    let step = times(compact.tokens, price.at(compact.tokens).read) + brings;
+    let lost = Dollars(forgotten * step.0);
     let saved_per_turn = carried(leave.tokens) - carried(compact.tokens);
     // What the next compaction will cost, while the cache is warm: all but what is warm now is written anew.
     let cold = compact.tokens - compact.warm;
@@ -192,7 +202,12 @@ fn terms(outlook: &Outlook<'_>, price: &Price) -> Terms {
         .into_iter()
         .fold((f64::INFINITY, Until::End), |first, event| if event.0 < first.0 { event } else { first });
     let gain = Dollars(saved_per_turn.0 * turns) - now - summary - lost;
-    Terms { cold, now, summary, lost, saved_per_turn, turns, until, lapse, gain }
+    Terms { cold, now, summary, forgotten, lost, saved_per_turn, turns, until, lapse, gain }
+}
+
+/// How many steps will be fetched again, if so many tokens are removed from a session that grows by so many a turn.
+fn forgotten(removed: Tokens, growth: Tokens) -> f64 {
+    FORGOTTEN * (removed.number() as f64 / growth.number().max(1) as f64).sqrt()
 }
 
 /// The share of recent pauses that outlast the cache.
@@ -280,6 +295,16 @@ mod tests {
         assert!(terms.turns < 6.0, "one pause in four outlasts the cache: {terms:?}");
         let hour = decided(Outlook { pauses: &pauses, lifetime: Lifetime::OneHour, ..outlook() }).terms;
         assert!(hour.lapse < 0.02, "an hour outlasts them all: {hour:?}");
+    }
+
+    #[test]
+    fn what_is_forgotten_grows_slower_than_what_is_removed_and_is_part_of_the_price() {
+        let steps = |removed| forgotten(Tokens(removed), Tokens(500));
+        assert!((steps(40_000) - 2.0 * steps(10_000)).abs() < 1e-12);
+        assert!(steps(0) < 1e-12 && forgotten(Tokens(9), Tokens::ZERO).is_finite());
+        let Terms { forgotten, lost, .. } = decided(outlook()).terms;
+        // 15,000 tokens read and 850 written, at 0.30 and 3.75 dollars a million.
+        assert!((lost.0 / forgotten - (0.0045 + 0.003_187_5)).abs() < 1e-9, "{lost:?} for {forgotten}");
     }
 
     #[test]

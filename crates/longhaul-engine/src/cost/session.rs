@@ -3,12 +3,15 @@
 //! A body holds the whole session, because every request is the one before with more at its end. So the requests of a session
 //! are the beginnings of its last body that end where a reply begins.
 
+use std::ops::Range;
+
+use super::needs::Needs;
 use crate::cache::{Landmarks, Weights};
 use crate::json::Span;
 use crate::known::Known;
 use crate::models::Model;
 use crate::transcript::{Speaker, UnitKind};
-use crate::wire::{Part, Reading, Role, reading};
+use crate::wire::{Part, Piece, Reading, Role, reading};
 use crate::{Tokens, Transcript};
 
 /// A session that is to be replayed.
@@ -21,6 +24,8 @@ pub struct Session<'s, 'b> {
     /// The tokens up to and with each piece.
     pub sizes: Vec<Tokens>,
     pub(super) landmarks: Landmarks,
+    /// What its replies use of what stood before them.
+    pub(super) needs: Needs,
 }
 
 /// One request of a session.
@@ -41,15 +46,14 @@ impl<'s, 'b> Session<'s, 'b> {
         let reading = reading(transcript);
         let sizes = Weights::new(transcript, &reading, model).prefixes(known);
         let landmarks = Landmarks::of(transcript, &reading);
-        Self { transcript, reading, sizes, landmarks }
+        let needs = Needs::of(transcript, &messages_before_replies(&reading));
+        Self { transcript, reading, sizes, landmarks, needs }
     }
 
     /// Its requests, in their order.
     #[must_use]
     pub fn requests(&self) -> Vec<Sent> {
         let pieces = &self.reading.pieces;
-        let is_reply =
-            |at: usize| pieces[at].part == Part::Messages && pieces[at].role == Some(Role::Assistant);
         let spoken = self.spoken();
         let asked = |sent: usize| {
             let last = pieces[sent - 1].at;
@@ -57,10 +61,10 @@ impl<'s, 'b> Session<'s, 'b> {
                 .get(spoken.partition_point(|words| words.start < last.start))
                 .is_some_and(|words| last.contains(*words))
         };
-        let begins = (1..pieces.len()).filter(|&at| is_reply(at) && !is_reply(at - 1));
-        let mut requests: Vec<Sent> = begins
+        let mut requests: Vec<Sent> = replies(&self.reading)
             .map(|pieces_sent| {
-                let ends = (pieces_sent..pieces.len()).find(|&at| !is_reply(at)).unwrap_or(pieces.len());
+                let ends = (pieces_sent..pieces.len()).find(|&at| !is_reply(&pieces[at]));
+                let ends = ends.unwrap_or(pieces.len());
                 let output = self.size(ends) - self.size(pieces_sent);
                 Sent { pieces: pieces_sent, output, asked: asked(pieces_sent) }
             })
@@ -77,12 +81,30 @@ impl<'s, 'b> Session<'s, 'b> {
     }
 
     /// How many messages its first pieces stand in.
-    pub(super) fn messages(&self, pieces: usize) -> u32 {
-        self.reading.pieces[..pieces]
-            .iter()
-            .filter_map(|piece| piece.message)
-            .max()
-            .map_or(0, |last| last + 1)
+    pub(super) fn messages(&self, pieces: usize) -> usize {
+        let last = self.reading.pieces[..pieces].last().and_then(|piece| piece.message);
+        last.map_or(0, |last| last as usize + 1)
+    }
+
+    /// The pieces of a message.
+    pub(super) fn pieces_of(&self, message: usize) -> Range<usize> {
+        let pieces = &self.reading.pieces;
+        let first = |message: usize| {
+            pieces.partition_point(|piece| {
+                piece.part < Part::Messages || piece.message.is_some_and(|at| (at as usize) < message)
+            })
+        };
+        first(message)..first(message + 1)
+    }
+
+    /// The messages that a unit stands in, in order.
+    pub(super) fn messages_of(&self, unit: usize) -> Vec<usize> {
+        let blocks = self.transcript.units[unit].blocks();
+        let mut messages: Vec<usize> =
+            blocks.filter_map(|block| self.transcript.message_at(block.at)).collect();
+        messages.sort_unstable();
+        messages.dedup();
+        messages
     }
 
     /// Where the words of people stand, in the order of the body.
@@ -95,4 +117,19 @@ impl<'s, 'b> Session<'s, 'b> {
         spans.sort_unstable();
         spans
     }
+}
+
+fn is_reply(piece: &Piece) -> bool {
+    piece.part == Part::Messages && piece.role == Some(Role::Assistant)
+}
+
+/// The pieces with which replies begin.
+fn replies(reading: &Reading) -> impl Iterator<Item = usize> {
+    let pieces = &reading.pieces;
+    (1..pieces.len()).filter(|&at| is_reply(&pieces[at]) && !is_reply(&pieces[at - 1]))
+}
+
+/// How many messages stand before each reply.
+fn messages_before_replies(reading: &Reading) -> Vec<usize> {
+    replies(reading).map(|at| reading.pieces[at].message.unwrap_or_default() as usize).collect()
 }

@@ -12,11 +12,12 @@ use longhaul_engine::policy::CacheStrategy::{self, Prefix, SystemAndThree};
 use longhaul_engine::policy::{CacheTtl, Config, Policy};
 use longhaul_engine::prices;
 use longhaul_engine::{Dialect, Tokens, Transcript, models, wire};
+use serde_json::{Value, json};
 
 tests! {
-    always: [],
+    always: [what_is_forgotten_is_fetched_again_and_paid_for],
     real: [
-        compacting_when_it_pays_costs_less_than_any_threshold,
+        compacting_when_it_pays_costs_no_more_than_the_best_threshold,
         a_replay_sends_what_a_ledger_would_send,
     ],
 }
@@ -37,8 +38,7 @@ fn config(model: &str) -> Config {
     config
 }
 
-/// Every course that is compared, and thresholds below what is sensible, to show what the figures do not: what is forgotten has
-/// no price.
+/// Every course that is compared, and thresholds below what is sensible, to show that there what is forgotten costs what is saved.
 fn courses() -> impl Iterator<Item = Course> {
     Course::ALL.into_iter().chain([0.25, 0.20, 0.15].map(Course::Compressor))
 }
@@ -61,6 +61,10 @@ impl Replayed {
 
     fn compactions(&self, course: usize) -> usize {
         self.runs[course].iter().filter(|turn| turn.compacted.is_some()).count()
+    }
+
+    fn forgotten(&self, course: usize) -> usize {
+        self.runs[course].iter().map(|turn| turn.forgotten.len()).sum()
     }
 }
 
@@ -90,12 +94,15 @@ fn replay(name: &str, body: &str, strategy: CacheStrategy, seed: u64) -> Option<
     Some(Replayed { name: name.to_owned(), size, requests: requests.len(), runs: runs.collect() })
 }
 
-/// Every long session of the corpus with its dollars and compactions on each course, and the means.
+/// Every long session of the corpus with its dollars, compactions and forgotten steps on each course, and the means.
 fn show(sessions: &[Replayed]) {
     for session in sessions {
         let cells: Vec<String> = courses()
             .enumerate()
-            .map(|(at, course)| format!("{:7.2}/{:<2}", session.usd(course), session.compactions(at)))
+            .map(|(at, course)| {
+                let (times, steps) = (session.compactions(at), session.forgotten(at));
+                format!("{:7.2}/{times}/{steps:<3}", session.usd(course))
+            })
             .collect();
         let name: String = session.name.chars().take(48).collect();
         say!("{name:48} {:>8} {:4} {}", session.size.to_string(), session.requests, cells.join(" "));
@@ -117,21 +124,22 @@ fn seeds() -> Vec<u64> {
     typed.split(',').map(|seed| seed.parse().unwrap()).collect()
 }
 
-fn compacting_when_it_pays_costs_less_than_any_threshold() {
+fn compacting_when_it_pays_costs_no_more_than_the_best_threshold() {
     for (seed, strategy) in seeds().into_iter().flat_map(|seed| [(seed, SystemAndThree), (seed, Prefix)]) {
         let sessions: Vec<Replayed> =
             corpus().iter().filter_map(|(name, body)| replay(name, body, strategy, seed)).collect();
         say!("\n{strategy:?}, pauses drawn with seed {seed}");
         show(&sessions);
         let scheduled = mean(&sessions, Course::Scheduler);
-        for course in Course::ALL.into_iter().filter(|course| matches!(course, Course::Compressor(_))) {
-            assert!(scheduled < mean(&sessions, course), "{course}");
+        for course in courses().filter(|course| matches!(course, Course::Compressor(_))) {
+            assert!(scheduled <= 1.02 * mean(&sessions, course), "{course}");
         }
         for session in &sessions {
             let [scheduled, marks] = [Course::Scheduler, Course::Marks].map(|course| session.usd(course));
             let (name, size) = (&session.name, session.size);
             if size > WINDOW {
-                assert!(scheduled < marks, "{name}: {scheduled} against {marks}");
+                // What is larger than the window has to be compacted, paying or not: marks alone would have been refused.
+                assert!(scheduled <= 1.15 * marks, "{name}: {scheduled} against {marks}");
             }
             if size < WINDOW / 2 {
                 assert!(scheduled <= 1.02 * marks, "{name}: {scheduled} against {marks}");
@@ -140,19 +148,33 @@ fn compacting_when_it_pays_costs_less_than_any_threshold() {
     }
 }
 
-/// What a gateway sends for a session: every request goes through the ledger of those before it.
-fn through_the_ledger(
-    transcript: &Transcript<'_>,
-    session: &Session<'_, '_>,
-    policy: &Policy,
-) -> Vec<Tokens> {
+/// The messages that a unit stands in.
+fn messages_of(transcript: &Transcript<'_>, unit: usize) -> Vec<usize> {
+    let blocks = transcript.units[unit].blocks();
+    let mut messages: Vec<usize> = blocks.filter_map(|block| transcript.message_at(block.at)).collect();
+    messages.sort_unstable();
+    messages.dedup();
+    messages
+}
+
+/// What a gateway sends for a session, in which the agent fetched again what the replay says: every request goes through the
+/// ledger of those before it.
+fn through_the_ledger(session: &Session<'_, '_>, policy: &Policy, turns: &[Turn]) -> Vec<Tokens> {
     let (mut ledger, known) = (Ledger::default(), &mut Known::default());
     let wish = Wish { trigger: Trigger::Preflight, ..Wish::default() };
+    let transcript = session.transcript;
+    let empty = transcript.first_messages(0);
+    let (around, _) = wire::parse(transcript.dialect, &empty).unwrap();
+    let (mut said, mut next) = (Vec::new(), 0);
     let requests = session.requests();
-    let sizes = requests.iter().map(|sent| {
-        let last = session.reading.pieces[sent.pieces - 1].message.unwrap() as usize;
-        let body = transcript.first_messages(last + 1);
+    let sizes = requests.iter().zip(turns).map(|(sent, turn)| {
+        let end = session.reading.pieces[sent.pieces - 1].message.unwrap() as usize + 1;
+        said.extend(next..end);
+        next = end;
+        let messages: Vec<&str> = said.iter().filter_map(|at| transcript.message(*at)).collect();
+        let body = around.with_messages(&messages.join(","));
         let (request, _) = wire::parse(transcript.dialect, &body).unwrap();
+        said.extend(turn.forgotten.iter().flat_map(|step| messages_of(transcript, step.unit)));
         match Compressor.plan(policy, &wish, &ledger, known, &request).unwrap() {
             Plan::Leave(report) => report.tokens.after,
             Plan::Ready(outcome) => {
@@ -165,7 +187,7 @@ fn through_the_ledger(
 }
 
 fn a_replay_sends_what_a_ledger_would_send() {
-    let mut compactions = 0;
+    let (mut compactions, mut forgotten) = (0, 0);
     for (name, body) in corpus().iter().filter(|(name, _)| name.contains("astropy") || name.contains("sympy"))
     {
         let (transcript, _) = wire::parse(None, body).unwrap();
@@ -188,11 +210,73 @@ fn a_replay_sends_what_a_ledger_would_send() {
         let in_vain = turns.iter().position(|turn| {
             turn.compacted.as_ref().is_some_and(|c| c.after.number() * 10 > c.before.number() * 9)
         });
-        let end = in_vain.unwrap_or(turns.len());
-        let replayed: Vec<Tokens> = turns[..end].iter().map(|turn| turn.tokens).collect();
-        let sent = through_the_ledger(&transcript, &session, &policy);
-        assert_eq!(replayed, sent[..end], "{name}");
-        compactions += turns[..end].iter().filter(|turn| turn.compacted.is_some()).count();
+        let turns = &turns[..in_vain.unwrap_or(turns.len())];
+        // A request is planned before the agent is found to lack something.
+        let planned = |turn: &Turn| turn.tokens - turn.forgotten.iter().map(|step| step.tokens).sum();
+        let replayed: Vec<Tokens> = turns.iter().map(planned).collect();
+        assert_eq!(replayed, through_the_ledger(&session, &policy, turns), "{name}");
+        compactions += turns.iter().filter(|turn| turn.compacted.is_some()).count();
+        forgotten += turns.iter().map(|turn| turn.forgotten.len()).sum::<usize>();
     }
-    assert!(compactions > 5, "{compactions} compactions were compared");
+    assert!(
+        compactions > 5 && forgotten > 5,
+        "{compactions} compactions and {forgotten} steps were compared"
+    );
+}
+
+/// An agent reads a file after the other, and at the end edits the first.
+fn session_with_a_late_edit(files: usize) -> String {
+    let step = |at: usize, tool: &str, arguments: Value, result: String| {
+        let call = json!({"type": "tool_use", "id": format!("c{at}"), "name": tool, "input": arguments});
+        let answer = json!({"type": "tool_result", "tool_use_id": format!("c{at}"), "content": result});
+        [json!({"role": "assistant", "content": [call]}), json!({"role": "user", "content": [answer]})]
+    };
+    let line =
+        |file: usize, line: usize| format!("    total_{file}_{line} = sum(rows[{line}:]) * factor_{file}");
+    let mut messages = vec![json!({"role": "user", "content": "find out why the import is slow"})];
+    for file in 0..files {
+        let path = json!({"path": format!("src/part_{file}.py")});
+        let lines: Vec<String> = (0..80).map(|at| line(file, at)).collect();
+        messages.extend(step(file, "read_file", path, lines.join("\n")));
+    }
+    let edit = json!({"path": "src/part_0.py", "old": line(0, 41), "new": "    pass"});
+    messages.extend(step(files, "edit_file", edit, "edited".to_owned()));
+    json!({"model": "claude-sonnet-4-5", "max_tokens": 1000, "messages": messages}).to_string()
+}
+
+fn what_is_forgotten_is_fetched_again_and_paid_for() {
+    let body = session_with_a_late_edit(60);
+    let (transcript, _) = wire::parse(None, &body).unwrap();
+    let model = models::find("claude-sonnet-4-5");
+    let session = Session::of(&transcript, &model, &mut Known::default());
+    let requests = session.requests();
+    let replay = Replay {
+        session: &session,
+        requests: &requests,
+        pauses: &[],
+        rules: Rules::of(&model),
+        price: &prices::find("claude-sonnet-4-5").unwrap().price,
+        marks: None,
+    };
+    let run = |course: Course| {
+        let policy = course.policy(&config("claude-sonnet-4-5"), &model).unwrap();
+        replay.run(course, &policy, &mut Known::default()).unwrap()
+    };
+    assert!(run(Course::Marks).iter().all(|turn| turn.forgotten.is_empty()), "nothing was removed");
+    let turns = run(Course::Compressor(0.3));
+    let fetched: Vec<(usize, usize)> = turns
+        .iter()
+        .enumerate()
+        .flat_map(|(at, turn)| turn.forgotten.iter().map(move |step| (at, step.unit)))
+        .collect();
+    assert_eq!(fetched, [(60, 1)], "the edit uses a line of the first file, which is read again");
+    let (edit, after) = (&turns[60], &turns[61]);
+    let step = &edit.forgotten[0];
+    let before = edit.tokens - step.tokens;
+    assert_eq!(step.traffic.usage(step.output).input, Some(before), "a request more, as it is");
+    assert!(step.tokens > Tokens(1_000) && step.output > Tokens::ZERO && step.output < Tokens(100));
+    assert!(after.tokens > edit.tokens, "what was fetched is carried from then on");
+    let bills = turns.iter().map(|turn| turn.bill.total().0).sum::<f64>();
+    let total = cost::total(&turns).1.0;
+    assert!((total - bills - step.bill.total().0).abs() < 1e-9 && step.bill.total().0 > 0.0);
 }

@@ -87,6 +87,10 @@ struct Row {
     name: String,
     strategy: Option<CacheStrategy>,
     compactions: usize,
+    /// Steps that had to be taken again, because a compaction took away what they brought,
+    forgotten: usize,
+    /// and what these steps cost; it is in `usd`.
+    forgotten_usd: Dollars,
     cached: Tokens,
     written: Tokens,
     fresh: Tokens,
@@ -110,6 +114,10 @@ struct Compaction {
     minute: f64,
     before: Tokens,
     after: Tokens,
+    /// Steps that had to be taken again before the next compaction,
+    forgotten: usize,
+    /// and the tokens that they brought back.
+    fetched: Tokens,
     reason: String,
     #[serde(flatten)]
     verdict: Option<Verdict>,
@@ -344,24 +352,15 @@ impl Asked<'_> {
 
 fn row(course: Course, marks: Option<Marks>, policy: &Policy, turns: Vec<Turn>) -> Row {
     let (usage, usd) = cost::total(&turns);
-    let minute = |turn: &Turn| turn.at.as_secs_f64() / 60.0;
-    let compaction = |(at, turn): (usize, &Turn)| {
-        let done = turn.compacted.as_ref()?;
-        Some(Compaction {
-            request: at + 1,
-            minute: minute(turn),
-            before: done.before,
-            after: done.after,
-            reason: done.reason.clone(),
-            verdict: done.verdict,
-        })
-    };
-    let compacted: Vec<Compaction> = turns.iter().enumerate().filter_map(compaction).collect();
+    let forgotten = || turns.iter().flat_map(|turn| &turn.forgotten);
+    let compacted = compactions(&turns);
     let window = policy.window;
     Row {
         name: course.to_string(),
         strategy: marks.map(|marks| marks.strategy).filter(|_| course != Course::Nothing),
         compactions: compacted.len(),
+        forgotten: forgotten().count(),
+        forgotten_usd: forgotten().fold(Dollars::ZERO, |sum, step| sum + step.bill.total()),
         cached: usage.read.unwrap_or_default(),
         written: usage.written.unwrap_or_default(),
         fresh: usage.fresh(),
@@ -375,6 +374,28 @@ fn row(course: Course, marks: Option<Marks>, policy: &Policy, turns: Vec<Turn>) 
         course,
         turns,
     }
+}
+
+/// The compactions of a replay, each with what was forgotten up to the next.
+fn compactions(turns: &[Turn]) -> Vec<Compaction> {
+    let mut compactions: Vec<Compaction> = Vec::new();
+    for (at, turn) in turns.iter().enumerate() {
+        compactions.extend(turn.compacted.as_ref().map(|done| Compaction {
+            request: at + 1,
+            minute: turn.at.as_secs_f64() / 60.0,
+            before: done.before,
+            after: done.after,
+            forgotten: 0,
+            fetched: Tokens::ZERO,
+            reason: done.reason.clone(),
+            verdict: done.verdict,
+        }));
+        if let Some(last) = compactions.last_mut() {
+            last.forgotten += turn.forgotten.len();
+            last.fetched += turn.forgotten.iter().map(|step| step.tokens).sum::<Tokens>();
+        }
+    }
+    compactions
 }
 
 fn give(args: &CostArgs, answer: &Answer, shown: &str) -> Result<(), Failure> {

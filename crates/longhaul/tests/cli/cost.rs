@@ -64,6 +64,33 @@ fn every_policy_is_priced_and_the_answer_keeps_to_its_schema() {
 }
 
 #[test]
+fn what_is_forgotten_is_counted_and_paid_for() {
+    let folder = Folder::new("cost-forgotten");
+    let mut body = session(60);
+    let used = "def step_0_31(rows): return rows[31:]";
+    let edit = json!({"path": "src/part_0.py", "old": used, "new": "def step_0_31(rows): return rows"});
+    let call = json!({"type": "tool_use", "id": "late", "name": "edit_file", "input": edit});
+    body["messages"].as_array_mut().unwrap().push(json!({"role": "assistant", "content": [call]}));
+
+    let answer = cost(&folder, &body, &["--json", "--context-length", "40000"]).json("cost.json");
+    assert_eq!(policy(&answer, "marks")["forgotten"], 0, "nothing was removed");
+    for name in ["compressor@0.30", "compressor@0.50", "scheduler"] {
+        let row = policy(&answer, name);
+        assert_eq!(row["forgotten"], 1, "{name}: the first file is read again before it is edited");
+        let (step, all) = (row["forgotten_usd"].as_f64().unwrap(), row["usd"].as_f64().unwrap());
+        assert!(0.0 < step && step < 0.2 * all, "{name}: {step} of {all}");
+        let last = row["compacted"].as_array().unwrap().last().unwrap();
+        assert!(last["forgotten"] == 1 && last["fetched"].as_u64() > Some(500), "{name}: {last}");
+    }
+    let terms = &policy(&answer, "scheduler")["compacted"][0]["terms"];
+    assert!(terms["forgotten"].as_f64() > Some(1.0) && terms["lost"].as_f64() > Some(0.0), "{terms}");
+
+    let run = cost(&folder, &body, &["--context-length", "40000"]);
+    assert!(run.out.contains("With it 1 step would have been taken again"), "{}", run.out);
+    assert!(run.out.lines().any(|line| line.starts_with("forgotten ")), "{}", run.out);
+}
+
+#[test]
 fn the_table_says_what_it_rests_on_and_the_page_is_one_file() {
     let folder = Folder::new("cost-page");
     let run = cost(&folder, &session(30), &["--pause", "20", "-o", "cost.html", "--context-length", "20000"]);

@@ -45,7 +45,7 @@ const DRAWINGS: [Drawing; 3] = [
         title: "Dollars spent so far",
         unit: "dollars",
         says: "Flat is cheap. A compaction (○) costs a step now, and makes the line flatter after it.",
-        value: |before, turn| before + turn.bill.total().0,
+        value: |before, turn| before + turn.paid().0,
         label: dollars,
         scale: Scale::Lines,
     },

@@ -8,8 +8,19 @@ use super::words::{GLOSSARY, counted};
 use super::{Answer, Row};
 use crate::output::{FAINT, GOOD, Line, Page, STRONG};
 
-pub(super) const HEAD: [&str; 10] =
-    ["policy", "compactions", "cached", "written", "uncached", "hit rate", "largest", "cost", "saved", ""];
+pub(super) const HEAD: [&str; 11] = [
+    "policy",
+    "compactions",
+    "forgotten",
+    "cached",
+    "written",
+    "uncached",
+    "hit rate",
+    "largest",
+    "cost",
+    "saved",
+    "",
+];
 
 /// The whole of it.
 pub(super) fn page(answer: &Answer) -> Page {
@@ -20,7 +31,7 @@ pub(super) fn page(answer: &Answer) -> Page {
     page.blank();
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(rows_of(answer));
-    let widths: [usize; 10] =
+    let widths: [usize; 11] =
         std::array::from_fn(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0));
     let cheapest = cheapest(answer);
     page.table(rows.into_iter().enumerate().map(|(line, row)| {
@@ -35,7 +46,7 @@ pub(super) fn page(answer: &Answer) -> Page {
             column += 1;
             // Numbers stand under the ends of their names.
             let cell = match column {
-                1 | 10 => cell,
+                1 | 11 => cell,
                 _ => format!("{cell:>0$}", widths[column - 1]),
             };
             Line::default().styled(style, cell)
@@ -53,7 +64,7 @@ pub(super) fn page(answer: &Answer) -> Page {
 }
 
 /// The rows of the table, cell by cell.
-pub(super) fn rows_of(answer: &Answer) -> Vec<[String; 10]> {
+pub(super) fn rows_of(answer: &Answer) -> Vec<[String; 11]> {
     let first = answer.policies.iter().find_map(|row| row.strategy);
     let several = answer.policies.iter().filter_map(|row| row.strategy).any(|s| Some(s) != first);
     let cheapest = cheapest(answer);
@@ -71,6 +82,7 @@ pub(super) fn rows_of(answer: &Answer) -> Vec<[String; 10]> {
         [
             row.name.clone(),
             row.compactions.to_string(),
+            row.forgotten.to_string(),
             row.cached.to_string(),
             row.written.to_string(),
             row.fresh.to_string(),

@@ -30,6 +30,7 @@ pub(super) fn summary(answer: &Answer) -> Vec<String> {
     if let Some(recorded) = &answer.recorded {
         sentences.push(replayed(answer, recorded));
     }
+    sentences.extend(forgotten(scheduler));
     if marks.over_window > 0 {
         let (over, window) = (counted(marks.over_window, "request"), answer.window);
         sentences.push(format!(
@@ -166,6 +167,14 @@ fn compaction(marks: &Row, scheduler: &Row) -> String {
     format!("{times} save another {}: {because}.", percent(saved))
 }
 
+/// What compaction made the agent do twice.
+fn forgotten(scheduler: &Row) -> Option<String> {
+    let (steps, usd) = (counted(scheduler.forgotten, "step"), scheduler.forgotten_usd);
+    (scheduler.forgotten > 0).then(|| {
+        format!("With it {steps} would have been taken again for what was forgotten: {usd} of its cost, beside carrying what they bring.")
+    })
+}
+
 /// `46.2M`, `886k`: enough for a sentence.
 pub(super) fn short(tokens: Tokens) -> String {
     let tokens = tokens.number() as f64;
@@ -198,7 +207,7 @@ pub(super) fn counted(count: usize, thing: &str) -> String {
 }
 
 /// The words of the table and of the page, each in a line.
-pub(super) const GLOSSARY: [(&str, &str); 11] = [
+pub(super) const GLOSSARY: [(&str, &str); 12] = [
     ("nothing", "requests go as they are; what the provider caches by itself is still cached"),
     ("marks", "cache breakpoints alone, nothing is compacted; what the others save is measured against it"),
     ("compressor@0.50", "breakpoints, and a compaction whenever a request reaches half of the window"),
@@ -206,6 +215,10 @@ pub(super) const GLOSSARY: [(&str, &str); 11] = [
     (
         "scheduler",
         "breakpoints, and a compaction when it costs less in the end, at the threshold in any case",
+    ),
+    (
+        "forgotten",
+        "steps that the agent had to take again, because a compaction took away what a later reply uses; their price is in the cost",
     ),
     ("cached", "input tokens read from the provider's cache, at the price of a cache read"),
     (
