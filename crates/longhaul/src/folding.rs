@@ -46,6 +46,21 @@ impl Folding<'_, '_> {
     }
 }
 
+/// Refuses to keep everything from a message on that is not there.
+pub(crate) fn refuse_behind(
+    keep_from: Option<usize>,
+    transcript: &Transcript<'_>,
+    shown: &str,
+) -> Result<(), Failure> {
+    let last = transcript.message_count().saturating_sub(1);
+    match keep_from.filter(|from| *from > last) {
+        Some(from) => Err(Failure::Wrong(format!(
+            "--keep-from {from} is behind the end of {shown}, whose messages are 0 to {last}"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// A summary that is handed in: it is about whatever goes, and whoever hands it in answers for that.
 pub(crate) fn handed_in(path: &std::path::Path) -> Result<Answer, Failure> {
     let text = input::read_text(path)?;

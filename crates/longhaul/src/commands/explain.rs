@@ -47,7 +47,9 @@ pub(crate) fn run(args: &ExplainArgs, environment: &Environment) -> Result<(), F
 /// Who writes summaries, where that is not code alone.
 fn summaries(settings: &Settings) -> Option<String> {
     let name = settings.shell.auxiliary.compression.model.as_ref()?;
-    Some(format!("{name} is configured for summaries: compress --summarizer auto and summarize ask it, nothing else does"))
+    Some(format!(
+        "{name} is configured for summaries: compress --summarizer auto and summarize ask it, nothing else does"
+    ))
 }
 
 fn page(answer: &Answer) -> Page {

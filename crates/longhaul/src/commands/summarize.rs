@@ -97,6 +97,7 @@ pub(crate) fn run(args: &SummarizeArgs, environment: &Environment) -> Result<(),
 
 fn answer(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Result<Answer, Failure> {
     let (transcript, notes) = body.parse(&args.told)?;
+    folding::refuse_behind(args.keep_from, &transcript, &body.shown)?;
     let model = body::model(&args.told, &transcript);
     let file = config::File::read(args.told.place.config.as_deref(), environment)?;
     let settings = Settings::from_layers(file.as_ref(), environment, args.policy.flags(&model.name))?;

@@ -169,13 +169,7 @@ impl<'a> Call<'a> {
         }
         let prepared = &memory.policies[&model.name];
         let Prepared { policy, notes: more, rules, .. } = prepared;
-        let last = transcript.message_count().saturating_sub(1);
-        if let Some(from) = self.args.keep_from.filter(|from| *from > last) {
-            return Err(Failure::Wrong(format!(
-                "--keep-from {from} is behind the end of {}, whose messages are 0 to {last}",
-                body.shown
-            )));
-        }
+        folding::refuse_behind(self.args.keep_from, &transcript, &body.shown)?;
         let rests = self.rests(prepared);
         let (settled, removed) = match &self.recording {
             Some(recording) => {
