@@ -119,10 +119,10 @@ pub(crate) enum Command {
     /// Digest one tool output: short, true, the facts first
     #[command(after_help = "Example:\n  cargo test 2>&1 | longhaul digest --tool bash --tokens 150 -")]
     Digest(DigestArgs),
-    /// Make request bodies smaller: valid, truthful, and without any model unless you ask for one
+    /// Make request bodies smaller: valid, truthful, by default without any model
     #[command(after_help = COMPRESS_HELP, mut_arg("store", store::recording))]
     Compress(CompressArgs),
-    /// Show what a model is asked about what a compaction folds, its answer, and what the audit mended of it
+    /// Show what a model is asked about what is folded, and what is mended of its answer
     #[command(after_help = summarize::HELP)]
     Summarize(SummarizeArgs),
     /// Put cache breakpoints into a request body, or say what broke the cache between two

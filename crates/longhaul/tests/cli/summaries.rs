@@ -224,7 +224,7 @@ fn by_default_and_without_a_model_nothing_is_sent() {
 #[test]
 fn nobody_is_asked_about_what_is_not_folded() {
     let (folder, upstream) = (folder("summary-unfolded"), Upstream::that([]));
-    configured(&folder, &upstream, "sacred_zone: { min_tokens: 50, recent_tokens: 500 }\n");
+    configured(&folder, &upstream, "sacred_zone: { min_tokens: 50, digest_tokens: 20, recent_tokens: 500 }\n");
     let call = ["compress", "session.json", "--preview", "--json", "--summarizer", "auto"];
     let below = run(&folder, &call);
     assert_eq!(against("compress.json", &below.out)["changed"], false);
