@@ -38,7 +38,13 @@ impl Folding<'_, '_> {
         let wish = Wish { keep_from, ..wish.clone() };
         let engine = plan::engine(self.policy.engine);
         let asked = engine.ask(self.policy, &wish, self.ledger, self.known, self.transcript);
-        asked.map_err(|refused| self.ours(&refused))
+        let mut asked = asked.map_err(|refused| self.ours(&refused))?;
+        if let (Some(ask), Some(wanted), Some(made)) = (&mut asked, wish.to_tokens, report.checkpoint) {
+            // In that size there is only so much room for it.
+            let beside = report.tokens.after - made.tokens;
+            ask.budget = ask.budget.min((wanted - beside).max(made.tokens));
+        }
+        Ok(asked)
     }
 
     fn ours(&self, refused: &Refused) -> Failure {

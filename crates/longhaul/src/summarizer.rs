@@ -157,11 +157,11 @@ impl Summarizer {
     fn tell(&self, ask: &Ask, main: Option<&Seat>) {
         let seat = &self.auxiliary;
         let (model, address, seconds) = (seat.model(), seat.address(), self.settings.timeout_seconds);
-        let mut line = format!("{model} at {address} is asked for summaries, {}", seat.payer());
-        if let Some(main) = main {
+        let next = main.map_or_else(String::new, |main| {
             let (model, address) = (main.model(), main.address());
-            line += &format!("; if it fails, {model} at {address} is asked once, {}", main.payer());
-        }
+            format!("; if it fails, {model} at {address} is asked once, {}", main.payer())
+        });
+        let line = format!("{model} at {address} is asked for summaries, {}{next}", seat.payer());
         let is_new = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone());
         if is_new && self.telling == Telling::Aloud {
             let tokens = ask.tokens();

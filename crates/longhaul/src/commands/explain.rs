@@ -40,7 +40,9 @@ pub(crate) fn run(args: &ExplainArgs, environment: &Environment) -> Result<(), F
         return output::write_json(to, &answer);
     }
     settings.say_notes(&warnings);
-    summaries(&settings).iter().for_each(|line| output::say(line));
+    if let Some(line) = summaries(&settings) {
+        output::say(&line);
+    }
     output::give(to, &page(&answer))
 }
 

@@ -25,7 +25,7 @@ const NO_MARK: &str = "drawn-for-each-call";
 const NO_ANSWER: &str = "(the answer to the question before this one)";
 
 #[derive(Serialize)]
-struct Answer {
+struct Account {
     body: String,
     /// The model that is asked; nothing where none is configured.
     model: Option<String>,
@@ -34,7 +34,7 @@ struct Answer {
     key_env: Option<String>,
     /// Why there is nothing to ask.
     reason: Option<String>,
-    ask: Option<Questions>,
+    ask: Option<Asked>,
     answer: Option<Given>,
     failed: Vec<Failed>,
     findings: Vec<Finding>,
@@ -44,7 +44,7 @@ struct Answer {
 
 /// What is asked, in as many questions as the model's window needs.
 #[derive(Serialize)]
-struct Questions {
+struct Asked {
     /// What the turns come to.
     tokens: Tokens,
     /// About how long the summary is to be.
@@ -88,14 +88,14 @@ pub(crate) fn run(args: &SummarizeArgs, environment: &Environment) -> Result<(),
     output::refuse_inputs(to, inputs.into_iter().flatten().map(std::path::PathBuf::as_path))?;
     let body = Body::read(&args.body, &args.told)?;
     body.say_session(&args.answer);
-    let answer = answer(args, environment, &body)?;
+    let account = account(args, environment, &body)?;
     if args.answer.json {
-        return output::write_json(to, &answer);
+        return output::write_json(to, &account);
     }
-    output::give(to, &show::page(&answer))
+    output::give(to, &show::page(&account))
 }
 
-fn answer(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Result<Answer, Failure> {
+fn account(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Result<Account, Failure> {
     let (transcript, notes) = body.parse(&args.told)?;
     folding::refuse_behind(args.keep_from, &transcript, &body.shown)?;
     let model = body::model(&args.told, &transcript);
@@ -118,7 +118,7 @@ fn answer(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Resul
     notes.extend(settings.note_lines(&warnings));
     let writer = summarizer::configured(&settings)?;
     let by_code = folding.plan(&wish)?;
-    let mut answer = Answer {
+    let mut account = Account {
         body: body.shown.clone(),
         model: writer.as_ref().map(|writer| writer.model.name.clone()),
         address: None,
@@ -136,15 +136,15 @@ fn answer(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Resul
     };
     let ask = folding.ask(&wish, report)?.filter(|_| report.checkpoint.is_some());
     let Some(ask) = ask else {
-        answer.reason = Some(why_not(report));
-        return Ok(answer);
+        account.reason = Some(why_not(report));
+        return Ok(account);
     };
     let writer = writer.as_ref().unwrap_or(&policy);
     if let Some(path) = &args.handed_in {
-        answer.ask = Some(Questions::of(&ask, writer, NO_MARK));
+        account.ask = Some(Asked::of(&ask, writer, NO_MARK));
         let given = folding::handed_in(path)?;
         let plan = folding.plan(&Wish { summary: Some(given.clone()), ..wish })?;
-        return Ok(answer.with(plan, &rules, Some(given)));
+        return Ok(account.with(plan, &rules, Some(given)));
     }
     let asks = || Summarizer::new(&settings, environment, Telling::Aloud);
     let summarizer = if args.ask { None } else { asks()? };
@@ -153,12 +153,12 @@ fn answer(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Resul
             let key = "auxiliary.compression.model";
             output::say(&format!("no model is configured in {key}; this is what one would be asked"));
         }
-        answer.ask = Some(Questions::of(&ask, writer, NO_MARK));
-        return Ok(answer);
+        account.ask = Some(Asked::of(&ask, writer, NO_MARK));
+        return Ok(account);
     };
     let mark = summarizer::mark()?;
-    answer.ask = Some(Questions::of(&ask, writer, &mark));
-    answer.asked(&summarizer, ask, mark, &mut folding, &wish, by_code)
+    account.ask = Some(Asked::of(&ask, writer, &mark));
+    account.asked(&summarizer, ask, mark, &mut folding, &wish, by_code)
 }
 
 /// Why there is nothing to ask.
@@ -173,7 +173,7 @@ fn why_not(report: &Report) -> String {
     }
 }
 
-impl Answer {
+impl Account {
     /// Asks the model, and makes the checkpoint of what it says.
     fn asked(
         mut self,
@@ -217,7 +217,7 @@ impl Answer {
     }
 }
 
-impl Questions {
+impl Asked {
     fn of(ask: &Ask, writer: &Policy, mark: &str) -> Self {
         let window = writer.model.facts.input_window();
         let ask = ask.clone().counted_by(writer.model.counter());

@@ -162,7 +162,7 @@ fn by_address(address: &str) -> Option<Provider> {
     Provider::all().find(is_there).or_else(|| Provider::named("compatible"))
 }
 
-/// The provider that a model's name gives away: `vendor/model` is how OpenRouter names it, and the others serve their own.
+/// The provider that a model's name gives away: `vendor/model` is how `OpenRouter` names it, and the others serve their own.
 fn by_name(name: &str) -> Option<Provider> {
     if name.contains('/') {
         return Provider::named("openrouter");

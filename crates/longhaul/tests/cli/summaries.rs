@@ -1,5 +1,7 @@
 //! A model's summary on the command line: asked of a scripted upstream, audited, and never asked for by default.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -170,6 +172,21 @@ fn an_answer_that_is_no_handover_is_not_used() {
 }
 
 #[test]
+fn a_model_that_is_too_slow_is_not_waited_for_longer_than_configured() {
+    let slow = Act::says(GOOD).after(Duration::from_secs(60));
+    let (folder, upstream) = (folder("summary-slow"), Upstream::that([slow]));
+    configured(&folder, &upstream, "");
+    let call = [&COMPRESS[..], &["auto"]].concat();
+    let timeout = ("LONGHAUL_AUXILIARY__COMPRESSION__TIMEOUT_SECONDS", "1");
+    let began = Instant::now();
+    let done = longhaul(&folder, &call, &[("MY_KEY", KEY), timeout]);
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    let report = against("compress.json", &done.out);
+    assert_eq!((&report["checkpoint"]["by"], done.code), (&json!("code"), 0));
+    assert!(report["state"]["last_error"].as_str().unwrap().contains("time"), "{}", report["state"]);
+}
+
+#[test]
 fn nobody_listening_is_no_failure_of_the_command() {
     let folder = folder("summary-unreachable");
     // A port that was free a moment ago.
@@ -224,7 +241,11 @@ fn by_default_and_without_a_model_nothing_is_sent() {
 #[test]
 fn nobody_is_asked_about_what_is_not_folded() {
     let (folder, upstream) = (folder("summary-unfolded"), Upstream::that([]));
-    configured(&folder, &upstream, "sacred_zone: { min_tokens: 50, digest_tokens: 20, recent_tokens: 500 }\n");
+    configured(
+        &folder,
+        &upstream,
+        "sacred_zone: { min_tokens: 50, digest_tokens: 20, recent_tokens: 500 }\n",
+    );
     let call = ["compress", "session.json", "--preview", "--json", "--summarizer", "auto"];
     let below = run(&folder, &call);
     assert_eq!(against("compress.json", &below.out)["changed"], false);
@@ -341,4 +362,31 @@ fn a_wrong_configuration_is_one_line_and_never_shows_a_key() {
         "code",
         "no key is needed where nobody is asked"
     );
+}
+
+#[test]
+fn what_is_larger_than_the_models_window_is_asked_in_parts() {
+    let folder = folder("summary-parts");
+    let upstream = Upstream::that(std::iter::repeat_n(Act::says(GOOD), 9));
+    configured(&folder, &upstream, "models: { small-model: { context_length: 5000 } }\n");
+    let (answered, _) = summarize(&folder, &[]);
+    let questions = answered["ask"]["questions"].as_array().unwrap();
+    let asked = upstream.asked();
+    assert!(asked.len() > 1 && asked.len() == questions.len(), "{} of {}", asked.len(), questions.len());
+    let last = asked.last().unwrap()["messages"][1]["content"].as_str().unwrap();
+    assert!(last.contains("<handover ") && last.contains("The build is not green yet."), "{last}");
+    assert_eq!(answered["checkpoint"]["by"], "model");
+}
+
+#[test]
+fn a_providers_usual_key_goes_to_no_other_address() {
+    let (folder, upstream) = (folder("summary-elsewhere"), Upstream::that([Act::says(GOOD)]));
+    let auxiliary =
+        format!("model: gpt-5-mini, provider: openai, base_url: '{}'", upstream.server.base_url());
+    folder.file("longhaul.yaml", format!("auxiliary: {{ compression: {{ {auxiliary} }} }}\n"));
+    let call = [&COMPRESS[..], &["auto"]].concat();
+    let done = longhaul(&folder, &call, &[("OPENAI_API_KEY", KEY)]);
+    assert!(done.code == 0 && done.err.contains("no key is sent"), "{}", done.err);
+    let asked = &upstream.server.asked()[0];
+    assert_eq!((asked.header("authorization"), asked.path.as_str()), (None, "/v1/responses"));
 }

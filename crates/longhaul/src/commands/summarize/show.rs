@@ -3,16 +3,16 @@
 use longhaul_engine::plan::WrittenBy;
 use longhaul_engine::summary::{Finding, Mended};
 
-use super::Answer;
+use super::Account;
 use crate::output::{BAD, FAIR, GOOD, Line, Page, STRONG};
 
 /// The account.
-pub(super) fn page(answer: &Answer) -> Page {
+pub(super) fn page(account: &Account) -> Page {
     let mut page = Page::default();
-    if let Some(reason) = &answer.reason {
-        page.line(format!("{}: {reason}", answer.body));
+    if let Some(reason) = &account.reason {
+        page.line(format!("{}: {reason}", account.body));
     }
-    if let Some(ask) = &answer.ask {
+    if let Some(ask) = &account.ask {
         let count = ask.questions.len();
         for (at, question) in ask.questions.iter().enumerate() {
             let which = if count == 1 { String::new() } else { format!(" {} of {count}", at + 1) };
@@ -26,21 +26,21 @@ pub(super) fn page(answer: &Answer) -> Page {
             page.line(format!("a window of {window} tokens has no room for any of the turns"));
         }
     }
-    for failed in &answer.failed {
+    for failed in &account.failed {
         heading(&mut page, &format!("no answer by {}", failed.model));
         text(&mut page, &failed.why);
     }
-    if let Some(given) = &answer.answer {
+    if let Some(given) = &account.answer {
         let cut = if given.cut { ", cut short" } else { "" };
         heading(&mut page, &format!("answer by {}{cut}", given.by));
         text(&mut page, &given.text);
         heading(&mut page, "audit");
-        if answer.findings.is_empty() {
+        if account.findings.is_empty() {
             page.line("nothing had to be mended");
         }
-        answer.findings.iter().for_each(|finding| page.line(mended(finding)));
+        account.findings.iter().for_each(|finding| page.line(mended(finding)));
     }
-    if let Some(checkpoint) = &answer.checkpoint {
+    if let Some(checkpoint) = &account.checkpoint {
         let by = match checkpoint.report.by {
             WrittenBy::Model => "from the summary",
             WrittenBy::Code => "by code",
@@ -49,9 +49,9 @@ pub(super) fn page(answer: &Answer) -> Page {
         heading(&mut page, &format!("checkpoint, {} tokens, {by}", checkpoint.report.tokens));
         text(&mut page, &checkpoint.text);
     }
-    if !answer.notes.is_empty() {
+    if !account.notes.is_empty() {
         heading(&mut page, "notes");
-        answer.notes.iter().for_each(|note| page.line(Line::default().styled(FAIR, note)));
+        account.notes.iter().for_each(|note| page.line(Line::default().styled(FAIR, note)));
     }
     page
 }
