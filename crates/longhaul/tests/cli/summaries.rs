@@ -173,7 +173,7 @@ fn an_answer_that_is_no_handover_is_not_used() {
 
 #[test]
 fn a_model_that_is_too_slow_is_not_waited_for_longer_than_configured() {
-    let slow = Act::says(GOOD).after(Duration::from_secs(60));
+    let slow = Act::says(GOOD).after(Duration::from_mins(1));
     let (folder, upstream) = (folder("summary-slow"), Upstream::that([slow]));
     configured(&folder, &upstream, "");
     let call = [&COMPRESS[..], &["auto"]].concat();
