@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the audit of a summary keeps and mends, on summaries written by hand for the bodies of the exam.
 
-    LONGHAUL_SHARED=… bench/audit/audit.py [--longhaul target/release/longhaul] [--show] [NAME …]
+    LONGHAUL_SHARED=… bench/audit/audit.py [--longhaul target/release/longhaul] [--folder second] [--show] [NAME …]
 
 summaries/NAME.txt is a good handover of one body at its cut. spoiled/NAME.txt is the same with four slips, which spoiled/NAME.json
 names: a rule dropped, an outcome turned, a path invented, a finished task put as open. Each is handed in with `compress --summary`
@@ -46,10 +46,12 @@ def compressed(tool, body, tokens, summary, folder):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--longhaul", default="target/release/longhaul")
+    ap.add_argument("--folder", default=".", help="second: by another writer, who had not seen the first ones nor this program")
     ap.add_argument("--show", action="store_true", help="print what is taken out of good summaries, and each slip that stays")
     ap.add_argument("names", nargs="*")
     a = ap.parse_args()
-    names = a.names or sorted(os.path.basename(p)[:-4] for p in glob.glob(os.path.join(HERE, "summaries", "*.txt")))
+    here = os.path.join(HERE, a.folder)
+    names = a.names or sorted(os.path.basename(p)[:-4] for p in glob.glob(os.path.join(here, "summaries", "*.txt")))
     written = kept = 0
     mended = dict.fromkeys(["rule", "outcome", "path", "task"], 0)
     with tempfile.TemporaryDirectory() as folder:
@@ -57,14 +59,14 @@ def main():
             body = body_of(name)
             counted = subprocess.run([a.longhaul, "tokens", "--json", "-"], input=body.encode(), capture_output=True, check=True)
             tokens = json.loads(counted.stdout)["total"]
-            good = os.path.join(HERE, "summaries", name + ".txt")
+            good = os.path.join(here, "summaries", name + ".txt")
             report, checkpoint, _ = compressed(a.longhaul, body, tokens, good, folder)
             lines = [l for l in open(good) if l.strip() and not l.startswith("## ")]
             own = sum(len(c) for l in lines for c in clauses(l))
             stays = sum(len(c) for l in lines for c in clauses(l) if c in checkpoint)
             written, kept = written + own, kept + stays
-            slips = json.load(open(os.path.join(HERE, "spoiled", name + ".json")))
-            spoiled = os.path.join(HERE, "spoiled", name + ".txt")
+            slips = json.load(open(os.path.join(here, "spoiled", name + ".json")))
+            spoiled = os.path.join(here, "spoiled", name + ".txt")
             _, ours, whole = compressed(a.longhaul, body, tokens, spoiled, folder)
             was = set(clauses(slips["outcome"]["was"]))
             is_gone = lambda line: not any(c in ours for c in clauses(line) if c not in was)

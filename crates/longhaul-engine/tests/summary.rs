@@ -1,6 +1,6 @@
 //! A model's summary: what is asked, and what of the answer a checkpoint says.
 
-#![allow(clippy::unwrap_used, reason = "all of it is test code, in functions too")]
+#![allow(clippy::unwrap_used, clippy::format_collect, reason = "all of it is test code, in functions too")]
 
 use longhaul_engine::check::check;
 use longhaul_engine::checkpoint::Checkpoint;

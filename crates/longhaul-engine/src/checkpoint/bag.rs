@@ -1,6 +1,6 @@
 //! A text as the words that it is about, so that two can be compared whatever their order.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Words that say nothing of what a text is about.
 const COMMON: [&str; 64] = [
@@ -70,9 +70,19 @@ const COMMON: [&str; 64] = [
     "left",
 ];
 
+/// Words by which something is allowed, forbidden or limited.
+const LIMITS: [&str; 24] = [
+    "not", "no", "never", "don't", "don’t", "dont", "only", "once", "always", "unless", "except", "without",
+    "cannot", "nothing", "nicht", "kein", "keine", "nie", "nur", "immer", "pas", "jamais", "nunca", "solo",
+];
+
 /// What a text is about: its words without their endings, and the names in it, which tell more.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Bag(HashMap<String, f32>);
+pub(crate) struct Bag {
+    words: HashMap<String, f32>,
+    /// The words in it that allow, forbid or limit something.
+    limits: BTreeSet<String>,
+}
 
 impl Bag {
     pub(crate) fn of(text: &str) -> Self {
@@ -85,39 +95,42 @@ impl Bag {
 
     fn add(&mut self, word: &str) {
         let word = without_line(word).trim_matches(|sign: char| !sign.is_alphanumeric() && sign != '_');
-        let word = word.rsplit('/').next().unwrap_or(word).to_lowercase();
-        if is_anchor(&word) {
-            self.0.insert(word, 2.0);
+        let name = word.rsplit('/').next().unwrap_or(word);
+        let word = name.to_lowercase();
+        if LIMITS.contains(&word.as_str()) {
+            self.limits.insert(word.clone());
+        }
+        if is_anchor(name) {
+            self.words.insert(word, 2.0);
         } else if word.chars().count() >= 3 && !COMMON.contains(&word.as_str()) {
-            self.0.insert(stem(&word).to_owned(), 1.0);
+            self.words.insert(stem(&word).to_owned(), 1.0);
         }
     }
 
     pub(crate) fn join(&mut self, other: &Self) {
-        self.0.extend(other.0.iter().map(|(word, weight)| (word.clone(), *weight)));
+        self.words.extend(other.words.iter().map(|(word, weight)| (word.clone(), *weight)));
     }
 
     /// The share of it that another has, too; nothing of nothing.
     pub(crate) fn share_in(&self, other: &Self) -> f32 {
-        let all: f32 = self.0.values().sum();
-        let both: f32 =
-            self.0.iter().filter(|(word, _)| other.0.contains_key(*word)).map(|(_, weight)| weight).sum();
+        let all: f32 = self.words.values().sum();
+        let both: f32 = self
+            .words
+            .iter()
+            .filter(|(word, _)| other.words.contains_key(*word))
+            .map(|(_, weight)| weight)
+            .sum();
         if all > 0.0 { both / all } else { 0.0 }
     }
 
-    /// Its words, each with its weight.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (&str, f32)> {
-        self.0.iter().map(|(word, weight)| (word.as_str(), *weight))
-    }
-
-    /// Whether it has a word.
-    pub(crate) fn has(&self, word: &str) -> bool {
-        self.0.contains_key(word)
+    /// The words in it by which something is allowed, forbidden or limited: without them a rule and its opposite are about the same.
+    pub(crate) fn limits(&self) -> &BTreeSet<String> {
+        &self.limits
     }
 
     /// How many words it has.
     pub(crate) fn size(&self) -> usize {
-        self.0.len()
+        self.words.len()
     }
 }
 
@@ -158,7 +171,7 @@ pub(crate) fn without_line(word: &str) -> &str {
 }
 
 /// Whether a word is worth looking for in what was done: a name, a path or a number, or more than a few letters.
-fn is_anchor(word: &str) -> bool {
+pub(crate) fn is_anchor(word: &str) -> bool {
     word.bytes().any(|byte| matches!(byte, b'_' | b'/' | b'.' | b'0'..=b'9'))
         || word.as_bytes().windows(2).any(|pair| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase())
 }

@@ -20,6 +20,8 @@ pub struct Brief<'d> {
     pub told: Option<Told<'d>>,
     /// Lines on the topic.
     pub quotes: &'d [Quoted],
+    /// What the host wants kept.
+    pub kept: Option<&'d Quoted>,
     /// What fetches a block of a unit again, where originals are kept.
     pub handle: &'d dyn Fn(BlockAt) -> Option<String>,
     /// What it may cost.

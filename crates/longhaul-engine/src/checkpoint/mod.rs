@@ -29,7 +29,7 @@ mod told;
 mod topic;
 mod write;
 
-pub(crate) use bag::{Bag, without_line, words};
+pub(crate) use bag::{Bag, is_anchor, without_line, words};
 pub use brief::{Brief, Written};
 pub use told::{Statement, Told};
 pub use topic::Topic;

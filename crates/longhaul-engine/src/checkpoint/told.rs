@@ -47,23 +47,23 @@ const WRONG: f64 = 4.0;
 pub(super) struct Heard<'d> {
     told: Told<'d>,
     all: Bag,
-    wishes: Bag,
+    wishes: Vec<Bag>,
     /// How much of a handover it is: nothing of one at 0, a whole one at 1.
     fullness: f64,
 }
 
 impl<'d> Heard<'d> {
     pub(super) fn of(told: Told<'d>, brief: &Brief<'_>) -> Self {
-        let (mut all, mut wishes) = (Bag::default(), Bag::default());
+        let (mut all, mut wishes) = (Bag::default(), Vec::new());
         let tokens: Tokens =
             told.statements.iter().map(|statement| brief.counter.count(statement.text.as_str())).sum();
         let fullness = (tokens.number() as f64 / brief.budget.share(WHOLE).number().max(1) as f64).min(1.0);
         for statement in told.statements {
             let bag = Bag::of(statement.text.as_str());
-            if matches!(statement.section, Section::Constraints | Section::Goal | Section::ActiveTask) {
-                wishes.join(&bag);
-            }
             all.join(&bag);
+            if matches!(statement.section, Section::Constraints | Section::Goal | Section::ActiveTask) {
+                wishes.push(bag);
+            }
         }
         Self { told, all, wishes, fullness }
     }
@@ -79,7 +79,8 @@ impl<'d> Heard<'d> {
         }
         let own = Bag::of(&candidate.shortest());
         if matches!(sketch.what, What::Rule(_) | What::Carried(Section::Constraints, _)) {
-            return (own.share_in(&self.wishes) < SAID_RULE).then_some(1.0);
+            let says = |wish: &Bag| own.share_in(wish) >= SAID_RULE && own.limits().is_subset(wish.limits());
+            return (!self.wishes.iter().any(says)).then_some(1.0);
         }
         let share = own.share_in(&self.all);
         // What the agent thought on the way is for the summary to tell, right or wrong; where there is none, it is all there is.

@@ -10,10 +10,10 @@ use super::survey::Survey;
 use super::work::Work;
 use crate::Tokens;
 use crate::checkpoint::{self, Brief, Checkpoint, Quoted, Section, Told, Topic};
-use crate::evidence::Evidence;
+use crate::clip::start_within;
 use crate::ledger::Placed;
 use crate::redact::{Content, Redacted};
-use crate::summary::{Answer, Audited, Finding, Mended, audit};
+use crate::summary::{Answer, Audited, Finding, LONGEST as LONGEST_SUMMARY, Mended};
 use crate::texts::{Closing, Marker, signed};
 use crate::transcript::{Block, BlockAt, Form, Part, PartKind, UnitKind};
 use crate::wire::Role;
@@ -33,7 +33,11 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         Keep::Originals(handles) => survey.transcript.block(at).map(|block| handles.of_block(block)),
         Keep::Nothing => None,
     };
-    let told = told(work, gone, &evidence);
+    let told = told(work, gone);
+    let kept = survey.wish.kept.as_ref().and_then(|text| {
+        let lines = text.without_blank_lines().lines().collect();
+        Quoted::of(Redacted::own("kept by the host"), lines)
+    });
     let key = survey.wish.key.as_ref();
     let mark = key.map_or(Tokens::ZERO, |_| MARK);
     let brief = Brief {
@@ -46,6 +50,7 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
             wrong: &audited.wrong,
         }),
         quotes: &quotes,
+        kept: kept.as_ref(),
         handle: &handle,
         budget: (budget - mark).max(survey.meter.counter.count(&Checkpoint::least(&marker))),
         counter: survey.meter.counter,
@@ -74,7 +79,7 @@ struct Taken {
     note: Option<String>,
 }
 
-fn told(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, evidence: &Evidence) -> Taken {
+fn told(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Taken {
     let survey = work.survey;
     let Some(answer) = &survey.wish.summary else { return Taken::default() };
     let refused = |why: String| {
@@ -85,8 +90,8 @@ fn told(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, evidence: &Evidence
     let Some(covers) = answer.covers.find(survey.transcript, gone) else {
         return refused("what it was asked about has changed since".to_owned());
     };
-    match audit(answer, survey.transcript, evidence, work.redactor) {
-        Ok(audited) => Taken { audited: Some((audited, covers)), note: None },
+    match &*work.audited(answer) {
+        Ok(audited) => Taken { audited: Some((audited.clone(), covers)), note: None },
         Err(why) => refused(why.to_string()),
     }
 }
@@ -150,7 +155,8 @@ pub(super) fn largest(replaced: Tokens) -> Tokens {
 /// What a checkpoint needs that says a summary which was handed in, and what it lost.
 pub(super) fn summary(survey: &Survey<'_, '_>) -> Tokens {
     const LOST: f64 = 1.4;
-    let tokens = |answer: &Answer| survey.meter.counter.count(&answer.text).share(LOST);
+    let tokens =
+        |answer: &Answer| survey.meter.counter.count(start_within(&answer.text, LONGEST_SUMMARY)).share(LOST);
     survey.wish.summary.as_ref().map_or(Tokens::ZERO, tokens)
 }
 

@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 
 use crate::config::EngineName;
 use crate::ledger::Ledger;
-use crate::redact::{Rules, SessionKey};
+use crate::redact::{Redacted, Rules, SessionKey};
 use crate::summary::Answer;
 use crate::texts::keyed;
 use crate::transcript::{Block, Transcript};
@@ -174,6 +174,8 @@ pub struct Wish {
     pub checkpoints: Vec<String>,
     /// From which message on everything stays as it is; all before it may go.
     pub keep_from: Option<usize>,
+    /// What the host wants kept of what goes: it is quoted in the checkpoint, word for word.
+    pub kept: Option<Redacted>,
     /// What a model wrote about the units that go, or about the older of them.
     pub summary: Option<Answer>,
 }

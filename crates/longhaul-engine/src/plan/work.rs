@@ -10,6 +10,7 @@ use crate::evidence::Evidence;
 use crate::known::Known;
 use crate::passes::{self, ByteLimits, Change, Scope};
 use crate::redact::Redactor;
+use crate::summary::{Answer, Audited, NoSummary, audit};
 
 /// What a compaction works with.
 pub(super) struct Work<'w, 't, 'b> {
@@ -19,6 +20,8 @@ pub(super) struct Work<'w, 't, 'b> {
     pub(super) redactor: &'w mut Redactor,
     /// What there is to say, once somebody asked: a compaction that folds nothing needs none of it.
     evidence: Option<Rc<Evidence>>,
+    /// What a summary that was handed in comes to, once somebody asked.
+    audited: Option<Rc<Result<Audited, NoSummary>>>,
 }
 
 impl<'w, 't, 'b> Work<'w, 't, 'b> {
@@ -28,13 +31,21 @@ impl<'w, 't, 'b> Work<'w, 't, 'b> {
         known: &'w mut Known,
         redactor: &'w mut Redactor,
     ) -> Self {
-        Self { survey, occasion, known, redactor, evidence: None }
+        Self { survey, occasion, known, redactor, evidence: None, audited: None }
     }
 
     /// The evidence of all units, read when it is first asked for.
     pub(super) fn evidence(&mut self) -> Rc<Evidence> {
         let (known, transcript) = (&mut *self.known, self.survey.transcript);
         Rc::clone(self.evidence.get_or_insert_with(|| Rc::new(Evidence::of(known, transcript))))
+    }
+
+    /// What of a summary is borne out, audited once however often a checkpoint is tried.
+    pub(super) fn audited(&mut self, answer: &Answer) -> Rc<Result<Audited, NoSummary>> {
+        let evidence = self.evidence();
+        let (transcript, redactor) = (self.survey.transcript, &mut *self.redactor);
+        let audited = || Rc::new(audit(answer, transcript, &evidence, redactor));
+        Rc::clone(self.audited.get_or_insert_with(audited))
     }
 }
 

@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn whatever_the_window_every_line_is_in_one_part_and_every_part_fits() {
-        let long = (0..3_000).map(|n| format!("line {n} of a long output\n")).collect::<String>();
+        let long = "a line of a long output\n".repeat(3_000);
         let ask = ask(&["[the user]\nBuild it.\n".to_owned(), long, "x".repeat(40_000)]);
         assert!(ask.fits(Tokens(200_000)) && !ask.fits(Tokens(20_000)));
         for window in [4_000, 8_000, 32_000, 400_000] {

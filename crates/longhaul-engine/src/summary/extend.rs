@@ -14,8 +14,8 @@ impl Ask {
     /// # Errors
     /// Edits that cannot be made, which would be a mistake of ours.
     pub fn extend(&self, sent: &Transcript<'_>, takes: Takes) -> Result<String, Refused> {
-        let seat = seat::find(sent, sent.units.len(), &BTreeSet::new(), takes);
-        let rewrite = Rewrite::new(sent, seat.put(sent, self.appended().as_str()))?;
+        let at_the_end = seat::find(sent, sent.units.len(), &BTreeSet::new(), takes);
+        let rewrite = Rewrite::new(sent, at_the_end.put(sent, self.appended().as_str()))?;
         Ok(rewrite.apply(sent.body))
     }
 }

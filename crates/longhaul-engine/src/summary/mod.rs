@@ -17,7 +17,7 @@ mod read;
 mod turns;
 
 pub use ask::{Ask, Material, Question};
-pub(crate) use audit::{Audited, audit};
+pub(crate) use audit::{Audited, LONGEST, NoSummary, audit};
 pub use audit::{Finding, Mended};
 pub use covers::Covers;
 pub(crate) use turns::{harmless, turn};

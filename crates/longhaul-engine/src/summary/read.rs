@@ -26,12 +26,13 @@ pub(super) fn statements(answer: &Redacted) -> Vec<Statement> {
             continue;
         }
         let (number, from) = item(bare);
-        let text = line.trimmed().parts(&[from..bare.len()], "", "").trimmed();
+        let text = line.trimmed().parts(std::slice::from_ref(&(from..bare.len())), "", "").trimmed();
         let indented = line.as_str().starts_with([' ', '\t']);
         match statements.last_mut().filter(|_| open && (from == 0 || indented)) {
             // A line without a mark goes on with the item before it; one that is indented belongs to it.
             Some(last) => {
-                last.text = last.text.clone().and_own(if from == 0 { " " } else { "; " }).and(&text)
+                let between = if from == 0 { " " } else { "; " };
+                last.text = std::mem::replace(&mut last.text, Redacted::own("")).and_own(between).and(&text);
             }
             None => statements.push(Statement { section, number, text }),
         }

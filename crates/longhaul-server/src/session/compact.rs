@@ -196,6 +196,7 @@ impl Session {
             key,
             checkpoints: self.checkpoints.clone(),
             keep_from: extra.keep_from,
+            kept: None,
             summary: None,
         }
     }

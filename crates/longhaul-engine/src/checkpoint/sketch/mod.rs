@@ -301,6 +301,10 @@ impl<'d> Sketches<'_, 'd> {
     }
 
     fn quotes(&mut self) {
+        if let Some(kept) = self.brief.kept {
+            let lines = (0..kept.lines.len()).map(|line| (What::Quote(kept, line), (usize::MAX, line)));
+            self.list.extend(lines.map(|(what, at)| Sketch { what, at, number: 0, rate: WORTH.rule }));
+        }
         let before = self.brief.previous.map_or(&[][..], |before| before.quoted());
         for (source, quoted) in before.iter().chain(self.brief.quotes).enumerate() {
             for line in 0..quoted.lines.len() {

@@ -2,7 +2,7 @@
 
 use whatlang::{Info, Lang, detect};
 
-use crate::transcript::{BlockKind, PartKind, Transcript};
+use crate::transcript::{Block, BlockKind, PartKind, Transcript};
 
 /// A text of fewer characters shows no language.
 const LEAST: usize = 200;
@@ -12,8 +12,7 @@ const MOST: usize = 20_000;
 /// The name of the language of a summary, where nobody in the session writes in it.
 pub(super) fn strange(summary: &str, transcript: &Transcript<'_>) -> Option<&'static str> {
     let own = language(summary)?;
-    let system =
-        transcript.preamble.iter().filter(|block| block.kind == BlockKind::System).map(|block| block.text());
+    let system = transcript.preamble.iter().filter(|block| block.kind == BlockKind::System).map(Block::text);
     let parts = (0..transcript.units.len()).flat_map(|unit| transcript.parts_of(unit));
     let said = parts.filter(|part| matches!(part.kind, PartKind::Said)).map(|part| part.block.text());
     let mut spoken: Vec<Lang> = Vec::new();
@@ -46,8 +45,11 @@ fn prose(text: &str) -> String {
     let mut prose = String::new();
     for word in outside {
         let word = word.trim_matches(|sign: char| !sign.is_alphanumeric());
-        if !word.is_empty() && word.chars().all(|sign| sign.is_alphabetic() || sign == '\'' || sign == '’')
-        {
+        let is_code =
+            word.is_ascii() && !word.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'\'');
+        // Scripts without blanks between their words have signs inside what looks like one.
+        let words = word.split(|sign: char| !sign.is_alphabetic() && sign != '\'' && sign != '’');
+        for word in words.filter(|word| !is_code && !word.is_empty()) {
             prose.push_str(word);
             prose.push(' ');
         }

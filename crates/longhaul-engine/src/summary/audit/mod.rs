@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use super::{Answer, End, read};
 use crate::checkpoint::{Bag, Section, Statement};
-use crate::clip::on_one_line;
+use crate::clip::{on_one_line, start_within};
 use crate::evidence::Evidence;
 use crate::redact::{Content, Redactor};
 use crate::transcript::{BlockAt, Transcript};
@@ -59,8 +59,6 @@ pub struct Finding {
 pub enum Mended {
     /// Taken out.
     TakenOut,
-    /// Put right.
-    Corrected,
     /// Put back, because the summary lost it.
     PutBack,
 }
@@ -89,8 +87,11 @@ impl std::fmt::Display for NoSummary {
     }
 }
 
-/// The most that a summary is read of: a longer one is no summary.
-const LONGEST: usize = 200_000;
+/// The most that a summary is read of, and that a statement of it may be: what is longer is none.
+pub(crate) const LONGEST: usize = 80_000;
+const LONGEST_STATEMENT: usize = 4_000;
+/// What has so many faults is no summary of this session.
+const FAULTS: usize = 200;
 
 /// Audits an answer against the session that it is about.
 pub(crate) fn audit(
@@ -99,7 +100,7 @@ pub(crate) fn audit(
     evidence: &Evidence,
     redactor: &mut Redactor,
 ) -> Result<Audited, NoSummary> {
-    let text = crate::clip::start_within(answer.text.trim(), LONGEST);
+    let text = start_within(answer.text.trim(), LONGEST);
     if text.is_empty() {
         return Err(NoSummary::Empty);
     }
@@ -117,8 +118,12 @@ pub(crate) fn audit(
     }
     let source = Source::of(transcript, evidence);
     let mut audited = Audited::default();
+    let rules: Vec<Rule> = evidence.rules().map(|(_, rule)| Rule::of(&rule)).collect();
     for statement in statements {
-        audited.judge(statement, &source);
+        if audited.findings.len() > FAULTS {
+            return Err(NoSummary::NothingTrue);
+        }
+        audited.judge(statement, &source, &rules);
     }
     audited.drop_finished(evidence);
     if audited.statements.is_empty() {
@@ -129,8 +134,16 @@ pub(crate) fn audit(
 
 impl Audited {
     /// Keeps what is borne out of a statement.
-    fn judge(&mut self, statement: Statement, source: &Source) {
+    fn judge(&mut self, statement: Statement, source: &Source, rules: &[Rule]) {
         let whole = statement.text.as_str();
+        if whole.len() > LONGEST_STATEMENT {
+            return self.take_out(&statement, whole, "it is too long for a statement".to_owned());
+        }
+        if statement.section == Section::Constraints
+            && let Some(rule) = rules.iter().find(|rule| rule.is_turned_by(whole))
+        {
+            return self.take_out(&statement, whole, format!("the user said otherwise: {}", rule.text));
+        }
         let about = Bag::of(whole);
         let is_a_tools = about.share_in(&source.topics) < FEW && about.share_in(&source.output) > MOST;
         if rests_on_people(statement.section) && is_a_tools {
@@ -178,7 +191,12 @@ impl Audited {
             let words = on_one_line(claim.text, 80);
             return Some(format!("only a tool's output says so, neither people nor the agent: {words}"));
         }
-        let wrong = outcomes::contradicted(statement.text.as_str(), clause, source);
+        let wrong = match statement.section {
+            Section::CompletedActions | Section::ActiveState | Section::Blocked => {
+                outcomes::contradicted(statement.text.as_str(), clause, source)
+            }
+            _ => Vec::new(),
+        };
         if !wrong.is_empty() {
             self.wrong.extend(wrong);
             return Some("it did not end like this".to_owned());
@@ -206,6 +224,28 @@ impl Audited {
     fn take_out(&mut self, statement: &Statement, words: &str, why: String) {
         let (section, text) = (statement.section.title(), on_one_line(words, 300));
         self.findings.push(Finding { action: Mended::TakenOut, section, text, why });
+    }
+}
+
+/// A rule as a person gave it.
+struct Rule {
+    text: String,
+    about: Bag,
+}
+
+/// So much of a rule and of a statement is the same where they are about the same.
+const SAME_RULE: f32 = 0.75;
+
+impl Rule {
+    fn of(text: &str) -> Self {
+        Self { text: on_one_line(text, 160), about: Bag::of(text) }
+    }
+
+    /// Whether a statement is about the same, but not what it allows or forbids, or for how long.
+    fn is_turned_by(&self, statement: &str) -> bool {
+        let other = Bag::of(statement);
+        let same = self.about.share_in(&other) >= SAME_RULE && other.share_in(&self.about) >= SAME_RULE;
+        same && !self.about.limits().is_subset(other.limits())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Whether what a clause says of an outcome is what happened.
 
-use super::claims::{Kind, claims, code, is_command, number};
+use super::claims::{Kind, claims, code, is_command};
 use super::clauses::opening;
-use super::source::{Deed, Source};
+use super::source::{Deed, End, Source, counted};
 use super::words::{TABLE, has_any, prose, without};
-use crate::checkpoint::{Bag, words};
+use crate::checkpoint::{is_anchor, words};
 use crate::transcript::BlockAt;
 
 /// How something ended, by the words of somebody who tells it.
@@ -34,12 +34,10 @@ enum About {
 }
 
 /// What is found among this share of the best is as good.
-const AS_GOOD: f32 = 0.9;
+const AS_GOOD: f32 = 0.8;
 /// A deed that shares less than this with a clause is another one; where the clause does not say what sort of deed, less than that.
-const LEAST: f32 = 0.45;
-const LEAST_OF_ANYTHING: f32 = 0.6;
-/// So much of a text has a deed that shows the very errors which it names.
-const NAMED: f32 = 0.25;
+const LEAST: f32 = 0.7;
+const LEAST_OF_ANYTHING: f32 = 2.0;
 
 /// The deeds that a clause contradicts: it is about them and none of them ended as it says. Nothing where that cannot be told.
 pub(super) fn contradicted(statement: &str, clause: &str, source: &Source) -> Vec<BlockAt> {
@@ -53,10 +51,8 @@ fn parts(clause: &str) -> Vec<&str> {
     let parts =
         [" but ", " (", ") ", " although "].iter().fold(vec![clause], |parts, between| split(parts, between));
     // What tells of both is parted further.
-    parts
-        .into_iter()
-        .flat_map(|part| if is_mixed(part) { split(vec![part], ", ") } else { vec![part] })
-        .collect()
+    let further = |part| if is_mixed(part) { split(vec![part], ", ") } else { vec![part] };
+    parts.into_iter().flat_map(further).collect()
 }
 
 fn split<'t>(parts: Vec<&'t str>, between: &str) -> Vec<&'t str> {
@@ -83,11 +79,17 @@ fn by_part(told: &Told<'_>, part: &str, source: &Source) -> Vec<BlockAt> {
     if ended.how.is_none() && ended.exit.is_none() {
         return Vec::new();
     }
-    let wanted = Wanted::of(told, part, source);
-    let deeds = meant(source, &wanted, about(told.opening, part));
+    let (own, opening) = (names(part), names(told.opening));
+    // A later part with names of its own may be about something else than what the statement opens with.
+    let by_opening = own.is_empty() || opening.iter().all(|name| own.contains(name));
+    let named = if by_opening { opening.clone() } else { Vec::new() };
+    let own = if own.is_empty() { names(told.clause) } else { own };
+    let names = Names { own, named, opening, before: names(told.before) };
+    let deeds = meant(source, &names, about(told.opening, part));
     let is_so = |deed: &&Deed| ended.is_borne_out_by(deed);
-    let is_named = |deed: &Deed| ended.is_named_by(deed) && wanted.worth(deed) >= NAMED;
-    if deeds.iter().any(is_so) || !deeds.is_empty() && source.deeds.iter().any(is_named) {
+    if deeds.iter().any(is_so)
+        || !deeds.is_empty() && source.deeds.iter().any(|deed| ended.is_named_by(deed, &names))
+    {
         return Vec::new();
     }
     deeds.iter().map(|deed| deed.at).collect()
@@ -105,8 +107,14 @@ impl Ended {
             (false, true) => Some(How::Badly),
             _ => None,
         };
-        let errors = words(text).map(str::to_lowercase).filter(|word| is_error(word));
-        Self { how, exit: exit(&prose), errors: errors.collect() }
+        let is_error = |word: &&str| {
+            ["Error", "Exception"].iter().any(|end| word.ends_with(end) && word.len() > end.len())
+        };
+        Self {
+            how,
+            exit: exit(&prose),
+            errors: words(text).filter(is_error).map(str::to_lowercase).collect(),
+        }
     }
 
     fn is_borne_out_by(&self, deed: &Deed) -> bool {
@@ -120,15 +128,16 @@ impl Ended {
             Some(How::Well) => went_well(deed),
             Some(How::Badly) => {
                 let named = self.errors.iter().all(|error| deed.shown.contains(error));
-                named && (deed.failed || shows_trouble(&deed.shown))
+                named && (deed.end != End::Done || shows_trouble(&deed.shown))
             }
             None => true,
         }
     }
 
-    /// Whether a deed shows the very errors that are named.
-    fn is_named_by(&self, deed: &Deed) -> bool {
-        !self.errors.is_empty() && self.errors.iter().all(|error| deed.shown.contains(error))
+    /// Whether a deed that shares a name with a text shows the very errors that it names.
+    fn is_named_by(&self, deed: &Deed, names: &Names) -> bool {
+        let about = names.own.iter().chain(&names.opening).any(|name| deed.asked.contains(name.as_str()));
+        about && !self.errors.is_empty() && self.errors.iter().all(|error| deed.shown.contains(error))
     }
 }
 
@@ -154,8 +163,8 @@ pub(super) fn is_misreported(clause: &str, source: &Source) -> bool {
 /// Whether anything shows that something went well. A pipe hides how a command ended, so an output that shows trouble has to show
 /// success, too.
 fn went_well(deed: &Deed) -> bool {
-    let in_doubt = deed.failed || has_any(&deed.shown, &TABLE.trouble);
-    !deed.refused && (!in_doubt || has_any(&without(&deed.shown, &TABLE.badly), &TABLE.well))
+    let in_doubt = deed.end == End::Failed || has_any(&deed.shown, &TABLE.trouble);
+    deed.end != End::Refused && (!in_doubt || has_any(&without(&deed.shown, &TABLE.badly), &TABLE.well))
 }
 
 /// Whether an output tells of anything that went wrong, also inside a longer word such as the name of an exception.
@@ -182,88 +191,65 @@ fn about(opening: &str, part: &str) -> About {
     }
 }
 
-/// What a text is about, each word with what it tells.
-struct Wanted {
-    words: Vec<(String, f32)>,
-    all: f32,
+/// The names in a text by which a deed can be told, and those around it.
+struct Names {
+    own: Vec<String>,
+    opening: Vec<String>,
+    before: Vec<String>,
+    /// Those that name the deed, where it is the one that the statement opens with.
+    named: Vec<String>,
 }
 
-/// What a word of the text itself tells, one that the statement opens with, and any other before it.
-const OWN: f32 = 1.0;
-const OPENING: f32 = 0.8;
-const BEFORE: f32 = 0.15;
-/// What a result has of a text beside what was asked for.
-const SHOWN: f32 = 0.4;
-
-impl Wanted {
-    fn of(told: &Told<'_>, part: &str, source: &Source) -> Self {
-        let own = Bag::of(part);
-        let own = if own.parts().any(|(_, weight)| weight > 1.0) { own } else { Bag::of(told.clause) };
-        let mut words: Vec<(String, f32)> = Vec::new();
-        for (bag, worth) in [(own, OWN), (Bag::of(told.opening), OPENING), (Bag::of(told.before), BEFORE)] {
-            for (word, weight) in bag.parts().filter(|(word, _)| !is_error(word)) {
-                if !words.iter().any(|(known, _)| known == word) {
-                    words.push((word.to_owned(), worth * weight * source.rarity(word)));
-                }
-            }
-        }
-        let all = words.iter().map(|(_, worth)| worth).sum();
-        Self { words, all }
-    }
-
-    /// The share of it that a deed has.
+impl Names {
+    /// How much of them a deed has, and whether it has any of the text's own.
     fn worth(&self, deed: &Deed) -> f32 {
-        let [asked, shown] = &deed.topics;
-        let one = |word: &str| match () {
-            () if asked.has(word) => 1.0,
-            () if shown.has(word) => SHOWN,
+        let one = |name: &String| match () {
+            () if deed.asked.contains(name.as_str()) => 1.0,
+            () if deed.shown.contains(name.as_str()) => 0.4,
             () => 0.0,
         };
-        let both: f32 = self.words.iter().map(|(word, worth)| worth * one(word)).sum();
-        if self.all > 0.0 { both / self.all } else { 0.0 }
+        let sum =
+            |names: &[String]| names.iter().filter(|name| !self.own.contains(name)).map(one).sum::<f32>();
+        self.own.iter().map(one).sum::<f32>() + 0.7 * sum(&self.opening) + 0.1 * sum(&self.before)
     }
 }
 
-/// The deeds that a text is about: those that share most of it.
-fn meant<'s>(source: &'s Source, wanted: &Wanted, about: About) -> Vec<&'s Deed> {
+/// The deeds that a text is about: those that share most of its names.
+fn meant<'s>(source: &'s Source, names: &Names, about: About) -> Vec<&'s Deed> {
     let best = |fits: &dyn Fn(&Deed) -> bool, least: f32, as_good: f32| -> (Vec<usize>, f32) {
-        let fitting = source.deeds.iter().enumerate().filter(|(_, deed)| fits(deed));
-        let rated: Vec<(usize, f32)> = fitting.map(|(at, deed)| (at, wanted.worth(deed))).collect();
+        // What a statement opens with names the deed.
+        let named =
+            |deed: &Deed| names.named.iter().filter(|name| deed.asked.contains(name.as_str())).count();
+        let most = source.deeds.iter().filter(|deed| fits(deed)).map(named).max().unwrap_or(0);
+        let fitting = source.deeds.iter().enumerate().filter(|(_, deed)| fits(deed) && named(deed) == most);
+        let rated: Vec<(usize, f32)> = fitting.map(|(at, deed)| (at, names.worth(deed))).collect();
         let best = rated.iter().map(|(_, worth)| *worth).fold(0.0, f32::max);
         let good = rated.into_iter().filter(|(_, worth)| best >= least && *worth >= best * as_good);
         (good.map(|(at, _)| at).collect(), best)
     };
     let found = match about {
-        About::Run => best(&|deed| deed.ran || !deed.edited, LEAST, AS_GOOD).0,
+        About::Run => best(&|deed| deed.ran, LEAST, AS_GOOD).0,
         About::Edit => best(&|deed| deed.edited, LEAST, AS_GOOD).0,
         About::Anything => best(&|_| true, LEAST_OF_ANYTHING, AS_GOOD).0,
         About::RunAfterEdit => {
             let (runs, of_runs) = best(&|deed| deed.ran && !deed.edited, LEAST, AS_GOOD);
             // Of several changes to one file it is the one that shares most.
-            let (edits, of_edits) = best(&|deed| deed.edited, LEAST, 0.97);
-            // What was run behind a change is what the change came to, and a change may run what it wrote.
-            let next = |at: &usize| {
-                let ran = |at: &usize| source.deeds[*at].ran;
-                if ran(at) { Some(*at) } else { (at + 1..source.deeds.len()).find(ran) }
-            };
+            let (edits, of_edits) = best(&|deed| deed.edited, LEAST, 1.0);
+            // What was run behind a change is what the change came to.
+            let next = |at: &usize| (at + 1..source.deeds.len()).find(|at| source.deeds[*at].ran);
             if of_runs > of_edits { runs } else { edits.iter().filter_map(next).collect() }
         }
     };
     found.into_iter().map(|at| &source.deeds[at]).collect()
 }
 
-/// Whether a clause counts tests otherwise than any output does.
-pub(super) fn is_miscounted(clause: &str, source: &Source) -> bool {
-    const COUNTED: [&str; 6] = ["passed", "failed", "errors", "skipped", "passing", "failing"];
-    let prose = prose(clause);
-    let words: Vec<&str> = words(&prose).collect();
-    words.windows(2).any(|pair| {
-        let is_count = COUNTED.contains(&pair[1]) && number(pair[0]).is_some_and(|number| number > 0);
-        let counted = |count: &str| source.says(&format!("{count} {}", pair[1]));
-        is_count && !counted(pair[0]) && (1..2_000_u32).any(|count| counted(&count.to_string()))
-    })
+/// The names in a text by which a deed can be told, and the code in it as a whole.
+fn names(text: &str) -> Vec<String> {
+    let whole = code(text).filter(|code| code.contains(' ')).map(str::to_lowercase);
+    words(text).filter(|word| is_anchor(word)).map(str::to_lowercase).chain(whole).collect()
 }
 
-fn is_error(word: &str) -> bool {
-    ["error", "exception"].iter().any(|end| word.ends_with(end) && word.len() > end.len())
+/// Whether a clause counts tests as no output does, where outputs count them.
+pub(super) fn is_miscounted(clause: &str, source: &Source) -> bool {
+    counted(&prose(clause)).any(|(count, what)| source.counts(what) && !source.counts_so(count, what))
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::claims::{Claim, Kind, number};
+use crate::action::{Outcome, Verb};
 use crate::checkpoint::{Bag, without_line, words};
 use crate::evidence::Evidence;
 use crate::transcript::{Block, BlockAt, BlockKind, Part, PartKind, Transcript};
@@ -12,6 +13,8 @@ use crate::transcript::{Block, BlockAt, BlockKind, Part, PartKind, Transcript};
 /// How much of a result is looked at for what it said of an outcome, at each end.
 const ENDS: usize = 6_000;
 
+/// A longer path is nobody's.
+const LONGEST_PATH: usize = 300;
 /// A string of more bytes without a blank is data.
 const DATA: usize = 2_000;
 
@@ -21,6 +24,8 @@ pub(super) struct Source {
     said: Text,
     /// What tools gave back.
     shown: Text,
+    /// What was counted: so many passed, so many failed.
+    counts: HashSet<(String, String)>,
     /// What people and the agent are about, and what results are.
     pub(super) topics: Bag,
     pub(super) output: Bag,
@@ -35,16 +40,23 @@ pub(super) struct Deed {
     pub(super) asked: String,
     /// How its result begins and ends, likewise.
     pub(super) shown: String,
-    /// What both are about.
-    pub(super) topics: [Bag; 2],
     /// Whether something was run,
     pub(super) ran: bool,
     /// and whether something was changed.
     pub(super) edited: bool,
-    pub(super) failed: bool,
-    /// Whether an editor says that it did not do it.
-    pub(super) refused: bool,
+    pub(super) end: End,
     pub(super) exit: Option<i64>,
+}
+
+/// How a deed ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// Nothing says that it did not work.
+    Done,
+    /// It failed.
+    Failed,
+    /// An editor says that it did not do it.
+    Refused,
 }
 
 #[derive(Default)]
@@ -82,7 +94,12 @@ impl Source {
                 }
             }
         }
-        Self { said, shown, topics, output, deeds: deeds(transcript, evidence) }
+        let numbered = |text: &Text| {
+            counted(&text.all).map(|(count, what)| (count.to_owned(), what.to_owned())).collect()
+        };
+        let mut counts: HashSet<(String, String)> = numbered(&said);
+        counts.extend::<HashSet<_>>(numbered(&shown));
+        Self { counts, said, shown, topics, output, deeds: deeds(transcript, evidence) }
     }
 
     /// Whether the session has what is claimed.
@@ -106,16 +123,14 @@ impl Source {
         self.said.all.contains(&text) || words(&text).all(|word| self.said.has_word(word))
     }
 
-    /// How rare a word is among the deeds: what many of them have tells none from the others, and what none has tells nothing.
-    pub(super) fn rarity(&self, word: &str) -> f32 {
-        let having =
-            self.deeds.iter().filter(|deed| deed.topics.iter().any(|topics| topics.has(word))).count();
-        if having == 0 { 0.0 } else { (1.0 + self.deeds.len() as f32 / having as f32).ln() }
+    /// Whether outputs count something under a word: `41 passed`.
+    pub(super) fn counts(&self, what: &str) -> bool {
+        self.counts.iter().any(|(_, counted)| counted == what)
     }
 
-    /// Whether a text stands in the session.
-    pub(super) fn says(&self, text: &str) -> bool {
-        self.said.all.contains(text) || self.shown.all.contains(text)
+    /// Whether anybody counts so many of it.
+    pub(super) fn counts_so(&self, count: &str, what: &str) -> bool {
+        self.counts.contains(&(count.to_owned(), what.to_owned()))
     }
 
     /// Whether it is what was asked for somewhere.
@@ -164,8 +179,8 @@ impl Source {
         let path = without_line(path).trim_start_matches("./").trim_end_matches('/');
         let texts = [&self.said, &self.shown];
         let has = |path: &str| texts.iter().any(|source| source.all.contains(path));
-        if has(path) {
-            return true;
+        if has(path) || path.len() > LONGEST_PATH {
+            return path.len() <= LONGEST_PATH;
         }
         let joints = path.match_indices('/').map(|(at, _)| path.split_at(at));
         joints.filter(|(folder, _)| folder.len() > 1).any(|(folder, rest)| {
@@ -213,6 +228,17 @@ impl Text {
         };
         !name.is_empty() && self.all.match_indices(name).any(|found| is_free(&found))
     }
+}
+
+/// What is counted in a text in lower case: `41 passed`, `3 failed`.
+pub(super) fn counted(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    const WORDS: [&str; 6] = ["passed", "failed", "errors", "skipped", "passing", "failing"];
+    let mut before = "";
+    words(text).filter_map(move |word| {
+        let count = std::mem::replace(&mut before, word);
+        let is_count = WORDS.contains(&word) && number(count).is_some_and(|number| number > 0);
+        is_count.then_some((count, word))
+    })
 }
 
 fn on_one_line(text: &str) -> String {
@@ -267,18 +293,20 @@ fn deeds(transcript: &Transcript<'_>, evidence: &Evidence) -> Vec<Deed> {
                 _ => shown.push_str(&ends(part.block)),
             }
         }
-        let failed = did.is_refused || did.action.outcome == crate::action::Outcome::Failed;
+        let end = match did.action.outcome {
+            _ if did.is_refused => End::Refused,
+            Outcome::Failed => End::Failed,
+            _ => End::Done,
+        };
         let plain = |text: &str| on_one_line(&text.to_lowercase());
         let (asked, shown) = (plain(&asked), plain(&shown));
         Deed {
             at: read.at,
-            topics: [Bag::of(&asked), Bag::of(&shown)],
             asked,
             shown,
-            ran: did.action.verb == crate::action::Verb::Run,
+            ran: did.action.verb == Verb::Run,
             edited: did.is_edit || !did.changes.is_empty(),
-            failed,
-            refused: did.is_refused,
+            end,
             exit: did.action.exit,
         }
     })

@@ -37,25 +37,32 @@ pub(super) fn prose(text: &str) -> String {
 /// A text in lower case without these phrases.
 pub(super) fn without(text: &str, phrases: &[String]) -> String {
     let mut text = text.to_owned();
-    for phrase in phrases {
-        while let Some(at) = find(&text, phrase) {
-            text.replace_range(at..at + phrase.len(), "\u{b7}");
+    for phrase in phrases.iter().filter(|phrase| text.contains(phrase.as_str())).collect::<Vec<_>>() {
+        let mut kept = String::with_capacity(text.len());
+        let mut from = 0;
+        for (at, _) in text.match_indices(phrase.as_str()).filter(|(at, _)| is_free(&text, *at, phrase)) {
+            kept.push_str(&text[from..at]);
+            kept.push('\u{b7}');
+            from = at + phrase.len();
         }
+        kept.push_str(&text[from..]);
+        text = kept;
     }
     text
 }
 
 fn find(text: &str, phrase: &str) -> Option<usize> {
-    let is_free = |at: &usize| {
-        let mut behind = text[at + phrase.len()..].chars();
-        let before = text[..*at].chars().next_back();
-        // Part of a name is no word: `console.error`, but an error. And a sentence ends with its stop.
-        let joins = |sign: char| sign.is_alphanumeric() || "._-/".contains(sign);
-        let ends = match behind.next() {
-            Some('.') => behind.next().is_none_or(|next| !next.is_alphanumeric()),
-            next => !next.is_some_and(joins),
-        };
-        ends && !before.is_some_and(joins)
+    text.match_indices(phrase).map(|(at, _)| at).find(|at| is_free(text, *at, phrase))
+}
+
+/// Whether a phrase stands by itself there. Part of a name is no word: `console.error`, but an error. And a sentence ends with its stop.
+fn is_free(text: &str, at: usize, phrase: &str) -> bool {
+    let mut behind = text[at + phrase.len()..].chars();
+    let before = text[..at].chars().next_back();
+    let joins = |sign: char| sign.is_alphanumeric() || "._-/".contains(sign);
+    let ends = match behind.next() {
+        Some('.') => behind.next().is_none_or(|next| !next.is_alphanumeric()),
+        next => !next.is_some_and(joins),
     };
-    text.match_indices(phrase).map(|(at, _)| at).find(is_free)
+    ends && !before.is_some_and(joins)
 }

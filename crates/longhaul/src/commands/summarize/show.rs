@@ -67,7 +67,6 @@ fn text(page: &mut Page, text: &str) {
 fn mended(finding: &Finding) -> Line {
     let (what, style) = match finding.action {
         Mended::TakenOut => ("taken out", BAD),
-        Mended::Corrected => ("corrected", FAIR),
         Mended::PutBack => ("put back", GOOD),
     };
     let Finding { section, text, why, .. } = finding;
