@@ -1,8 +1,13 @@
 //! The turns of a session as a model that sums them up is shown them: redacted, and with our own marks in them made harmless.
 
+use serde_json::Value;
+
 use crate::redact::{Content, Redacted, Redactor};
 use crate::texts::{CHECKPOINT_OPENING, END_OPENING};
-use crate::transcript::{BlockKind, Part, PartKind, Transcript, UnitKind};
+use crate::transcript::{BlockKind, Part, PartKind, Seal, Transcript, UnitKind};
+
+/// A string of more bytes without a blank is data.
+const DATA: usize = 2_000;
 
 /// One turn, each of its parts under a line that says whose it is.
 pub(crate) fn turn(transcript: &Transcript<'_>, unit: usize, redactor: &mut Redactor) -> Redacted {
@@ -38,7 +43,10 @@ fn words(part: Part<'_, '_>) -> Option<String> {
         BlockKind::Image(_) => "(a picture)".to_owned(),
         BlockKind::Document(_) => "(a document)".to_owned(),
         BlockKind::Audio => "(sound)".to_owned(),
-        _ => part.block.text.map(|_| part.block.text().into_owned())?,
+        BlockKind::Reasoning(Seal::Sealed) if part.block.text.is_none() => return None,
+        _ if part.block.text.is_some() => part.block.text().into_owned(),
+        // Of a kind that is not known, all that somebody could read.
+        _ => strings_of(part.block.raw()),
     };
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
@@ -54,4 +62,25 @@ fn whose<'t>(unit: &UnitKind<'_>, part: Part<'t, '_>) -> (&'static str, &'t str)
         },
         (PartKind::Said, UnitKind::Checkpoint(_) | UnitKind::Opaque(_)) => ("an earlier summary", ""),
     }
+}
+
+/// The strings of a JSON value as they are meant, without their escapes; data that nobody reads left out.
+pub(super) fn strings_of(json: &str) -> String {
+    fn strings(value: &Value, all: &mut String) {
+        match value {
+            Value::String(text) if text.len() > DATA && !text.contains(char::is_whitespace) => {}
+            Value::String(text) => {
+                all.push_str(text);
+                all.push('\n');
+            }
+            Value::Array(values) => values.iter().for_each(|value| strings(value, all)),
+            Value::Object(map) => map.values().for_each(|value| strings(value, all)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut all = String::new();
+    if let Ok(value) = serde_json::from_str(json) {
+        strings(&value, &mut all);
+    }
+    all
 }

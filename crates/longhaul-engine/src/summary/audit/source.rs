@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
+use super::super::turns::strings_of;
 use super::claims::{Claim, Kind, number};
 use crate::action::{Outcome, Verb};
 use crate::checkpoint::{Bag, without_line, words};
@@ -15,9 +14,6 @@ const ENDS: usize = 6_000;
 
 /// A longer path is nobody's.
 const LONGEST_PATH: usize = 300;
-/// A string of more bytes without a blank is data.
-const DATA: usize = 2_000;
-
 /// What a session says: by people and the agent, and in results.
 pub(super) struct Source {
     /// What people and the agent wrote, with calls; in lower case, on one line.
@@ -86,7 +82,7 @@ impl Source {
                 PartKind::Call(exchange) => {
                     said.add(&exchange.tool);
                     said.add(&text);
-                    said.add(&unwrapped(&text));
+                    said.add(&strings_of(&text));
                 }
                 PartKind::Said => {
                     said.add(&text);
@@ -257,29 +253,8 @@ fn said_in(block: &Block<'_>) -> String {
     match (block.text, block.kind) {
         (Some(_), _) => block.text().into_owned(),
         (None, BlockKind::Image(_) | BlockKind::Audio) => String::new(),
-        (None, _) => unwrapped(block.raw()),
+        (None, _) => strings_of(block.raw()),
     }
-}
-
-/// The strings of a JSON value as they are meant, without their escapes; data that nobody reads left out.
-fn unwrapped(arguments: &str) -> String {
-    fn strings(value: &Value, all: &mut String) {
-        match value {
-            Value::String(text) if text.len() > DATA && !text.contains(char::is_whitespace) => {}
-            Value::String(text) => {
-                all.push_str(text);
-                all.push('\n');
-            }
-            Value::Array(values) => values.iter().for_each(|value| strings(value, all)),
-            Value::Object(map) => map.values().for_each(|value| strings(value, all)),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        }
-    }
-    let mut all = String::new();
-    if let Ok(value) = serde_json::from_str(arguments) {
-        strings(&value, &mut all);
-    }
-    all
 }
 
 fn deeds(transcript: &Transcript<'_>, evidence: &Evidence) -> Vec<Deed> {
@@ -289,7 +264,7 @@ fn deeds(transcript: &Transcript<'_>, evidence: &Evidence) -> Vec<Deed> {
         let own = exchange_parts(transcript, read.at);
         for part in own {
             match part.kind {
-                PartKind::Call(_) => asked.push_str(&unwrapped(&part.block.text())),
+                PartKind::Call(_) => asked.push_str(&strings_of(&part.block.text())),
                 _ => shown.push_str(&ends(part.block)),
             }
         }
