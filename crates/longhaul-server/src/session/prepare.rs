@@ -14,7 +14,7 @@ use super::background::{Basis, Beginning};
 use super::compact::Extra;
 use super::due::Cause;
 use super::scene::{Request, Scene, Size};
-use super::settings::{First, Summarizer, Writer};
+use super::settings::{Automatic, First, Summarizer, Writer};
 use super::summarize::{Attempt, FRAME, Task, Way, extension_price, small_price};
 use super::turn::Said;
 use crate::agents::Moment;
@@ -51,7 +51,9 @@ impl Session {
     pub(super) fn begin_early(&mut self, scene: Scene<'_, '_>, said: &mut Said<'_>) {
         let Scene { request, size, now, .. } = scene;
         let (tokens, starts_at) = (size.measured.tokens, request.engine.starts_at(&request.policy));
-        let rests = self.state.breaker.allows(tokens, now).is_err();
+        // Without automatic compactions there is none that it would be for.
+        let rests =
+            self.settings.automatic == Automatic::Off || self.state.breaker.allows(tokens, now).is_err();
         if tokens >= starts_at.share(EARLY) && !rests && !self.prepared.is_on_its_way() {
             let cause = Cause::due(Trigger::Preflight, String::new());
             self.begin(scene, &cause, &Extra::default(), said);
@@ -222,8 +224,11 @@ impl Session {
             Summarizer::Model { auxiliary, .. } => Some(auxiliary.model.name.clone()),
             Summarizer::Code => None,
         };
-        for (model, failure) in &done.failed {
-            self.state.cooldowns.failed(model, failure, now);
+        for (n, (model, failure)) in done.failed.iter().enumerate() {
+            // Who was asked in two ways has failed once.
+            if done.failed[n + 1..].iter().all(|(later, _)| later != model) {
+                self.state.cooldowns.failed(model, failure, now);
+            }
             self.state.last_error = Some(format!("{model}: {failure}"));
             if Some(model) == auxiliary.as_ref() {
                 self.state.auxiliary_failed = Some(model.clone());

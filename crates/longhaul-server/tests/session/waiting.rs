@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_engine::plan::WrittenBy;
 use longhaul_engine::prices::{Dollars, Price};
-use longhaul_server::session::{Action, First, Limits, Session, Settings, Summarizer};
+use longhaul_server::session::{Action, Automatic, First, Limits, Session, Settings, Summarizer};
 use longhaul_server::upstream::{Asked, Trouble};
 use tokio::time::Instant;
 
@@ -217,6 +217,19 @@ async fn by_default_no_model_is_asked() {
     let mut session = Session::new(settings(WINDOW)).with_models(Arc::clone(&script) as Arc<_>);
     let mut agent = Agent::new();
     until(&mut session, &mut agent, 0, is_compacted).await;
+    assert!(script.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_is_compacted_of_its_own_accord_no_model_is_asked_early() {
+    let script = Script::new([good(0)]);
+    let off = Settings { automatic: Automatic::Off, ..asking(settings(WINDOW)) };
+    let mut session = Session::new(off).with_models(script.clone());
+    let mut agent = Agent::new();
+    agent.fill(9_500);
+    let body = agent.body();
+    request(&mut session, &body, at(0)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(script.asked().is_empty());
 }
 
