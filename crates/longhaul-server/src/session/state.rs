@@ -35,3 +35,10 @@ pub struct State {
     /// How many people's messages there were when somebody took a compaction back.
     pub(super) held_at: Option<usize>,
 }
+
+impl State {
+    /// How another session begins beside this one: the same models rest, and the same money is spent.
+    pub(super) fn for_another(&self) -> Self {
+        Self { breaker: self.breaker.anew(), cooldowns: self.cooldowns.clone(), ..Self::default() }
+    }
+}

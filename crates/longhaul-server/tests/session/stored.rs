@@ -98,6 +98,31 @@ async fn the_breaker_outlives_the_program() {
 }
 
 #[tokio::test]
+async fn another_session_does_not_begin_with_the_pauses_of_the_one_before() {
+    let place = place().await;
+    let mut agent = Agent::new();
+    let rules: String = (0..900).map(|n| format!("Rule {n}: module{n} has an owner of its own. ")).collect();
+    agent.messages[0]["content"] = rules.into();
+    let mut session = session(24_000, &place);
+    for turn in 0..4 {
+        agent.says("assistant", "Yes.");
+        agent.says("user", &format!("And {turn}?"));
+        let body = agent.body();
+        request(&mut session, &body, at(turn)).await;
+    }
+    assert!(session.state().breaker.paused().is_some());
+    let mut another = Agent::new();
+    another.says("assistant", "Something else.");
+    another.says("user", "Go on.");
+    let body = another.body();
+    request(&mut session, &body, at(10)).await;
+    assert_eq!(session.state().breaker.paused(), None);
+    let body = agent.body();
+    request(&mut session, &body, at(11)).await;
+    assert!(session.state().breaker.paused().is_some(), "each has its own");
+}
+
+#[tokio::test]
 async fn what_was_learned_of_a_model_outlives_the_program_and_serves_other_sessions() {
     let place = place().await;
     let mut agent = Agent::new();
