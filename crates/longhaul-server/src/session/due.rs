@@ -61,6 +61,11 @@ impl Cause {
     pub(super) fn due(trigger: Trigger, reason: String) -> Self {
         Self { trigger, reason, need: Need::Due, to_tokens: None }
     }
+
+    /// Whether nobody asked for it, and no provider forced it.
+    pub(super) fn is_automatic(&self) -> bool {
+        !matches!(self.trigger, Trigger::Manual | Trigger::Error)
+    }
 }
 
 /// How much it is needed.
