@@ -7,7 +7,7 @@ use longhaul_server::session::{Action, Compacted, Host, Reaction, Session};
 use longhaul_server::store::{Place, Store, Sync, Tenant};
 use longhaul_server::upstream::Trouble;
 
-use super::world::{Agent, NOON, at, checkpoints, compacted, compacted_by, request, settings};
+use super::world::{Agent, MODEL, NOON, at, checkpoints, compacted, compacted_by, request, settings, usage};
 
 async fn place() -> (Store, Tenant) {
     let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
@@ -178,6 +178,12 @@ async fn of_two_sessions_at_once_one_commits_and_both_send_its_view() {
     let (mut one, mut other) = (session(20_000, &place), session(20_000, &place));
     let (first, second) = tokio::join!(one.before(&body, NOON), other.before(&body, NOON));
     assert_eq!(first.body, second.body);
+    let sent = first.body.into_owned();
+    for session in [&mut one, &mut other] {
+        session.after(&usage(&sent), at(1)).await;
+        let factor = session.learned()[MODEL].calibration.factor();
+        assert!((0.5..1.6).contains(&factor), "the body that was sent is the one that is counted: {factor}");
+    }
     let (store, tenant) = &place;
     let kept = store.session(tenant, "latest").await.unwrap();
     assert_eq!(store.epochs(tenant, &kept).await.unwrap().len(), 1);
