@@ -45,6 +45,8 @@ pub(super) struct Basis {
     /// What had been decided: the units that were asked for stand in that view.
     pub(super) ledger: Ledger,
     pub(super) beginning: Beginning,
+    /// The topic that was wanted before all else: no other compaction is served by it.
+    pub(super) focus: Option<String>,
 }
 
 /// A summary that is being made.
@@ -74,29 +76,35 @@ pub(super) struct Ready {
 pub(super) struct Prepared {
     job: Option<Job>,
     ready: Option<Ready>,
-    /// For which units was asked last: the same are never asked for twice.
-    asked: Option<Covers>,
+    /// For which units and with which focus was asked last: the same are never asked for twice.
+    asked: Option<(Covers, Option<String>)>,
 }
 
 impl Prepared {
-    /// Whether there is one, or will be.
-    pub(super) fn is_on_its_way(&self) -> bool {
-        self.job.is_some() || self.ready.is_some()
+    /// Whether there is one with this focus, or will be.
+    pub(super) fn is_on_its_way(&self, focus: Option<&str>) -> bool {
+        let is_ready = self.ready.as_ref().is_some_and(|ready| ready.basis.focus.as_deref() == focus);
+        is_ready || self.is_running(focus)
     }
 
     /// Whether it is still being made.
-    pub(super) fn is_running(&self) -> bool {
-        self.job.is_some()
+    pub(super) fn is_running(&self, focus: Option<&str>) -> bool {
+        self.job.as_ref().is_some_and(|job| job.basis.focus.as_deref() == focus)
     }
 
     /// Whether these very units were asked for before.
-    pub(super) fn was_asked(&self, covers: &Covers) -> bool {
-        self.asked.as_ref() == Some(covers)
+    pub(super) fn was_asked(&self, covers: &Covers, focus: Option<&str>) -> bool {
+        self.asked.as_ref().is_some_and(|(asked, about)| asked == covers && about.as_deref() == focus)
+    }
+
+    /// Ends the one that is being made.
+    pub(super) fn end(&mut self) {
+        self.job = None;
     }
 
     /// Begins one.
     pub(super) fn begin(&mut self, models: Arc<dyn Models>, task: Task, basis: Basis, expected: Dollars) {
-        self.asked = Some(task.ask.covers.clone());
+        self.asked = Some((task.ask.covers.clone(), basis.focus.clone()));
         self.ready = None;
         self.job = Some(Job { task: tokio::spawn(summarize(models, task)), basis, expected });
     }

@@ -153,6 +153,11 @@ impl Breaker {
         if now.0.div_euclid(DAY) == self.day { Dollars(self.spent) } else { Dollars::ZERO }
     }
 
+    /// One that begins anew: only what was spent stays spent.
+    pub(super) fn anew(&self) -> Self {
+        Self { day: self.day, spent: self.spent, ..Self::default() }
+    }
+
     /// Money is spent; a negative amount corrects an estimate.
     pub(super) fn spend(&mut self, amount: Dollars, now: Moment) {
         self.spent = (self.spent(now) + amount).0.max(0.0);

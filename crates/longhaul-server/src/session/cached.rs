@@ -15,6 +15,7 @@ const RECENT: usize = 50;
 
 /// What is cached, and the pace at which it is used.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Cached {
     /// When the last request was sent, in milliseconds since 1970,
     sent: Option<i64>,
@@ -24,21 +25,21 @@ pub(super) struct Cached {
     lives: Option<i64>,
     /// The pauses between requests, in milliseconds, newest last.
     pauses: Vec<u64>,
-    /// How many requests there were,
+    /// By how much the request after each of them was larger than the one before.
+    growths: Vec<Tokens>,
+    /// How many requests there were.
     turns: usize,
-    /// and by how much they grew in all.
-    grown: Tokens,
 }
 
 impl Cached {
     /// A request of this size was sent.
     pub(super) fn sent(&mut self, tokens: Tokens, policy: &Policy, now: Moment) {
         if let Some(before) = self.sent {
-            if self.pauses.len() == RECENT {
-                self.pauses.remove(0);
-            }
             self.pauses.push(now.0.saturating_sub(before).max(0).cast_unsigned());
-            self.grown += tokens - self.tokens;
+            self.growths.push(tokens - self.tokens);
+            let surplus = |kept: usize| kept.saturating_sub(RECENT);
+            self.pauses.drain(..surplus(self.pauses.len()));
+            self.growths.drain(..surplus(self.growths.len()));
         }
         self.turns += 1;
         (self.sent, self.tokens) = (Some(now.0), tokens);
@@ -62,9 +63,9 @@ impl Cached {
         self.lives.is_some() && self.warm(now) == Tokens::ZERO
     }
 
-    /// Another model knows nothing of what this one has cached.
+    /// Another model knows nothing of what this one was sent, and counts it in another way.
     pub(super) fn forget(&mut self) {
-        (self.tokens, self.lives) = (Tokens::ZERO, None);
+        (self.sent, self.tokens, self.lives) = (None, Tokens::ZERO, None);
     }
 
     /// The pauses before the requests, newest last; the one that ends now among them.
@@ -80,7 +81,7 @@ impl Cached {
 
     /// What a request adds to the one before.
     pub(super) fn growth(&self) -> Tokens {
-        self.grown / (self.pauses.len().max(1) as u64)
+        self.growths.iter().copied().sum::<Tokens>() / (self.growths.len().max(1) as u64)
     }
 }
 
@@ -99,5 +100,26 @@ fn lives(policy: &Policy) -> Option<Duration> {
             Lifetime::FiveMinutes => FIVE_MINUTES,
             Lifetime::OneHour => ONE_HOUR,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_engine::models;
+    use longhaul_engine::policy::Config;
+
+    use super::*;
+
+    #[test]
+    fn growth_is_that_of_the_recent_requests_of_one_model() {
+        let (policy, _) = Policy::new(&Config::default(), &models::find("gpt-5")).unwrap();
+        let mut cached = Cached::default();
+        for turn in 0..200_u32 {
+            cached.sent(Tokens(u64::from(turn) * 100), &policy, Moment(i64::from(turn)));
+        }
+        assert_eq!(cached.growth(), Tokens(100));
+        cached.forget();
+        cached.sent(Tokens(90_000), &policy, Moment(1_000));
+        assert_eq!(cached.growth(), Tokens(100), "what another model counts is no growth");
     }
 }

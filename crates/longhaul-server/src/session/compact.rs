@@ -7,6 +7,7 @@ use longhaul_engine::plan::{
 use longhaul_engine::summary::Answer;
 use longhaul_engine::{Tokens, Transcript};
 
+use super::background::Basis;
 use super::command::Preview;
 use super::due::{Cause, Need};
 use super::hooks::{Compacted, Going, with_kept};
@@ -37,7 +38,7 @@ struct Nothing {
 /// What is wanted beyond the policy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Extra {
-    focus: Option<String>,
+    pub(super) focus: Option<String>,
     keep_from: Option<usize>,
     preview: Preview,
 }
@@ -74,13 +75,23 @@ impl Session {
             said.say(words::begins(&size.measured, &request.policy, &cause.reason));
             self.await_summary(scene, cause, extra, said).await;
         }
-        let (base, summary) = self.basis(&request.transcript);
-        let mut outcome = match self.plan(scene, cause, extra, &base, summary) {
+        let (base, summary) = self.basis(&request.transcript, cause, extra);
+        let mut planned = self.plan(scene, cause, extra, &base, summary);
+        if planned.is_err() && base != self.ledger {
+            // Nothing comes of the summary that was late: it goes on without.
+            self.prepared.used();
+            let ledger = self.ledger.clone();
+            planned = self.plan(scene, cause, extra, &ledger, None);
+        }
+        let mut outcome = match planned {
             Ok(outcome) => outcome,
             Err(nothing) => {
                 let Nothing { reason, report } = *nothing;
-                if is_due && is_automatic(cause.trigger) {
+                if is_due && cause.is_automatic() {
                     self.tried(scene, size.count.tokens, report.as_ref(), said);
+                }
+                if cause.need == Need::IfItPays {
+                    self.waits(scene);
                 }
                 return Compaction::Left { reason, report };
             }
@@ -133,7 +144,7 @@ impl Session {
                 );
             }
         }
-        if is_automatic(cause.trigger) {
+        if cause.is_automatic() {
             self.tried(scene, outcome.report.tokens.after, Some(&outcome.report), said);
         }
         if cause.trigger != Trigger::Manual {
@@ -168,7 +179,11 @@ impl Session {
         let nothing =
             |report: Report| Box::new(Nothing { reason: report.reason.clone(), report: Some(report) });
         match plan {
-            Ok(Plan::Ready(outcome)) if outcome.ledger != self.ledger => Ok(outcome),
+            // Decisions of which nothing new came are not gone back to.
+            Ok(Plan::Ready(mut outcome)) if outcome.ledger != self.ledger && outcome.ledger != *base => {
+                outcome.ledger.epoch = self.ledger.epoch + 1;
+                Ok(outcome)
+            }
             Ok(Plan::Leave(report) | Plan::Ready(Outcome { report, .. })) => Err(nothing(report)),
             Err(error) => {
                 let reason = format!("a compaction could not be written: {error}");
@@ -202,16 +217,17 @@ impl Session {
     }
 
     /// The decisions that a compaction goes on from, and the summary for it. A summary that came too late for the last compaction is
-    /// about the view before that, in which its units still stand.
-    fn basis(&self, transcript: &Transcript<'_>) -> (Ledger, Option<Answer>) {
-        match self.prepared.ready() {
+    /// about the view before that, in which its units still stand; what somebody points at stands in the newest, so that it does not
+    /// serve who asks for a compaction.
+    fn basis(&self, transcript: &Transcript<'_>, cause: &Cause, extra: &Extra) -> (Ledger, Option<Answer>) {
+        let serves = |basis: &Basis| {
+            let holds = basis.ledger.is_empty() || basis.ledger.matches(transcript);
+            let is_late = basis.ledger != self.ledger;
+            basis.focus == extra.focus && (!is_late || (holds && cause.is_automatic()))
+        };
+        match self.prepared.ready().filter(|ready| serves(&ready.basis)) {
+            Some(ready) => (ready.basis.ledger.clone(), Some(ready.answer.clone())),
             None => (self.ledger.clone(), None),
-            Some(ready) => {
-                let base = &ready.basis.ledger;
-                let holds = base.is_empty() || base.matches(transcript);
-                let base = if holds { base } else { &self.ledger };
-                (base.clone(), Some(ready.answer.clone()))
-            }
         }
     }
 
@@ -279,9 +295,4 @@ impl Session {
             cooldown_seconds: state.cooldowns.longest(now).as_secs(),
         }
     }
-}
-
-/// Whether nobody asked for it, and no provider forced it.
-fn is_automatic(trigger: Trigger) -> bool {
-    !matches!(trigger, Trigger::Manual | Trigger::Error)
 }

@@ -61,6 +61,11 @@ impl Cause {
     pub(super) fn due(trigger: Trigger, reason: String) -> Self {
         Self { trigger, reason, need: Need::Due, to_tokens: None }
     }
+
+    /// Whether nobody asked for it, and no provider forced it.
+    pub(super) fn is_automatic(&self) -> bool {
+        !matches!(self.trigger, Trigger::Manual | Trigger::Error)
+    }
 }
 
 /// How much it is needed.
@@ -92,7 +97,8 @@ impl Standing<'_> {
         if let Err(pause) = self.breaker.allows(tokens, self.now) {
             return Verdict::Leave(pause.to_string());
         }
-        if self.in_loop() && tokens <= policy.drop_oldest {
+        let overflows = tokens + self.reply() > policy.window;
+        if self.in_loop() && tokens <= policy.drop_oldest && !overflows {
             return Verdict::Leave(
                 "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends"
                     .to_owned(),
@@ -103,7 +109,6 @@ impl Standing<'_> {
             let share = 100.0 * self.settings.hygiene;
             return due(Trigger::Hygiene, format!("it reached {share:.0} % of the window, {hygiene} tokens"));
         }
-        let overflows = tokens + self.reply() > policy.window;
         if self.held && !overflows {
             return Verdict::Leave(
                 "a compaction was taken back, and nobody has said anything since".to_owned(),

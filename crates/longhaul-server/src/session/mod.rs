@@ -191,11 +191,11 @@ impl Session {
     }
 
     /// Begins anew: the checkpoint, the counts, the cooldowns and the errors are forgotten, and a summary that is being made is ended.
-    /// What was learned of models stays.
+    /// What was learned of models stays, and what was spent today.
     pub fn reset(&mut self) {
         let forgotten = self.recorder.as_ref().and_then(Recorder::epoch);
         self.decided(Ledger::default());
-        self.state = State { forgotten, ..State::default() };
+        self.state = State { breaker: self.state.breaker.anew(), forgotten, ..State::default() };
         (self.gauge, self.prepared) = (Gauge::default(), Prepared::default());
         (self.at_threshold, self.not_before, self.sent) = (Trigger::Preflight, Tokens::ZERO, Sent::Original);
         self.retry = None;

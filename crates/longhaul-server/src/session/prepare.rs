@@ -14,7 +14,7 @@ use super::background::{Basis, Beginning};
 use super::compact::Extra;
 use super::due::Cause;
 use super::scene::{Request, Scene, Size};
-use super::settings::{First, Summarizer, Writer};
+use super::settings::{Automatic, First, Summarizer, Writer};
 use super::summarize::{Attempt, FRAME, Task, Way, extension_price, small_price};
 use super::turn::Said;
 use crate::agents::Moment;
@@ -51,8 +51,10 @@ impl Session {
     pub(super) fn begin_early(&mut self, scene: Scene<'_, '_>, said: &mut Said<'_>) {
         let Scene { request, size, now, .. } = scene;
         let (tokens, starts_at) = (size.measured.tokens, request.engine.starts_at(&request.policy));
-        let rests = self.state.breaker.allows(tokens, now).is_err();
-        if tokens >= starts_at.share(EARLY) && !rests && !self.prepared.is_on_its_way() {
+        // Without automatic compactions there is none that it would be for.
+        let rests =
+            self.settings.automatic == Automatic::Off || self.state.breaker.allows(tokens, now).is_err();
+        if tokens >= starts_at.share(EARLY) && !rests && !self.prepared.is_on_its_way(None) {
             let cause = Cause::due(Trigger::Preflight, String::new());
             self.begin(scene, &cause, &Extra::default(), said);
         }
@@ -71,14 +73,20 @@ impl Session {
             return;
         }
         // One that nobody waits for is of use to the compaction after this one, and only if the client sends these units again.
-        let is_of_use = !self.settings.max_wait.is_zero() || matches!(scene.request.view, Cow::Owned(_));
-        if is_of_use && !self.prepared.is_on_its_way() {
+        // One with a focus is of use to nothing but this.
+        let focus = extra.focus.as_deref();
+        let comes_again = matches!(scene.request.view, Cow::Owned(_)) && focus.is_none();
+        let is_of_use = !self.settings.max_wait.is_zero() || comes_again;
+        if is_of_use && !self.prepared.is_on_its_way(focus) {
             self.begin(scene, cause, extra, said);
         }
-        if self.prepared.is_running() {
+        if self.prepared.is_running(focus) {
             self.collect(self.settings.max_wait, scene.now, said).await;
         }
-        if self.prepared.is_running() {
+        if self.prepared.is_running(focus) && focus.is_some() {
+            self.prepared.end();
+            said.say("the model's summary is not ready: the checkpoint is made by code");
+        } else if self.prepared.is_running(focus) {
             said.say(
                 "the model's summary is not ready: the checkpoint is made by code, and its words come with the next compaction",
             );
@@ -87,20 +95,21 @@ impl Session {
 
     fn begin(&mut self, scene: Scene<'_, '_>, cause: &Cause, extra: &Extra, said: &mut Said<'_>) {
         let Some(models) = self.models.clone() else { return };
-        if matches!(self.settings.summarizer, Summarizer::Code) {
-            return;
-        }
+        let Summarizer::Model { auxiliary, main, .. } = &self.settings.summarizer else { return };
         let Scene { request, now, .. } = scene;
         let Request { policy, engine, transcript, .. } = request;
+        let rests = |model: &str| self.state.cooldowns.left(model, now).is_some();
+        if rests(&auxiliary.model.name) && (main.is_none() || rests(&policy.model.name)) {
+            return;
+        }
         let asked = engine.ask(policy, &self.wish(cause, extra), &self.ledger, &mut self.known, transcript);
         let Ok(Some(ask)) = asked else { return };
-        if self.prepared.was_asked(&ask.covers) {
+        if self.prepared.was_asked(&ask.covers, extra.focus.as_deref()) {
             return;
         }
         let attempts = self.attempts(scene, &ask, cause, said);
-        let Some(first) = attempts.first() else { return };
-        let expected = match self.affordable(first, now) {
-            Ok(expected) => expected,
+        let (attempts, expected) = match self.affordable(attempts, now) {
+            Ok(affordable) => affordable,
             Err(reason) => {
                 if self.told.insert(reason.clone()) {
                     said.say(reason);
@@ -108,14 +117,14 @@ impl Session {
                 return;
             }
         };
-        let Some(mark) = self.host.mark() else { return };
+        let (Some(first), Some(mark)) = (attempts.first(), self.host.mark()) else { return };
         said.say(format!(
             "{} writes a summary of what the next compaction will fold",
             first.writer.model.name
         ));
         self.state.breaker.spend(expected, now);
         let beginning = Beginning::of(transcript, policy.protect_last);
-        let basis = Basis { ledger: self.ledger.clone(), beginning };
+        let basis = Basis { ledger: self.ledger.clone(), beginning, focus: extra.focus.clone() };
         let (rules, key) = (self.settings.rules.clone(), self.key());
         self.prepared.begin(models, Task { ask, attempts, mark, rules, key }, basis, expected);
     }
@@ -197,18 +206,36 @@ impl Session {
         }
     }
 
-    /// What an attempt is counted as, if the day's money is enough for it.
-    fn affordable(&self, attempt: &Attempt, now: Moment) -> Result<Dollars, String> {
-        let name = &attempt.writer.model.name;
-        match (self.settings.limits.a_day, attempt.price) {
-            (None, price) => Ok(price.unwrap_or_default()),
-            (Some(_), None) => Err(format!(
-                "what {name} costs is not known, so the day's limit could not be kept: checkpoints are made by code"
-            )),
-            (Some(most), Some(price)) if self.state.breaker.spent(now) + price <= most => Ok(price),
-            (Some(most), Some(_)) => Err(format!(
-                "the day's limit of {most} for summaries is reached: checkpoints are made by code until tomorrow"
-            )),
+    /// Those for whom the day's money is enough even if all before them fail, and what they are counted as.
+    fn affordable(&self, attempts: Vec<Attempt>, now: Moment) -> Result<(Vec<Attempt>, Dollars), String> {
+        let Some(most) = self.settings.limits.a_day else {
+            let expected = attempts.first().and_then(|first| first.price).unwrap_or_default();
+            return Ok((attempts, expected));
+        };
+        let spent = self.state.breaker.spent(now);
+        let (mut able, mut expected, mut unable) = (Vec::new(), Dollars::ZERO, None);
+        for attempt in attempts {
+            let name = &attempt.writer.model.name;
+            match attempt.price {
+                Some(price) if spent + expected + price <= most => {
+                    expected += price;
+                    able.push(attempt);
+                }
+                Some(_) => {
+                    unable.get_or_insert(format!(
+                        "the day's limit of {most} for summaries is reached: checkpoints are made by code until tomorrow"
+                    ));
+                }
+                None => {
+                    unable.get_or_insert(format!(
+                        "what {name} costs is not known, so the day's limit could not be kept: checkpoints are made by code"
+                    ));
+                }
+            }
+        }
+        match unable {
+            Some(reason) if able.is_empty() => Err(reason),
+            _ => Ok((able, expected)),
         }
     }
 
@@ -222,8 +249,11 @@ impl Session {
             Summarizer::Model { auxiliary, .. } => Some(auxiliary.model.name.clone()),
             Summarizer::Code => None,
         };
-        for (model, failure) in &done.failed {
-            self.state.cooldowns.failed(model, failure, now);
+        for (n, (model, failure)) in done.failed.iter().enumerate() {
+            // Who was asked in two ways has failed once.
+            if done.failed[n + 1..].iter().all(|(later, _)| later != model) {
+                self.state.cooldowns.failed(model, failure, now);
+            }
             self.state.last_error = Some(format!("{model}: {failure}"));
             if Some(model) == auxiliary.as_ref() {
                 self.state.auxiliary_failed = Some(model.clone());

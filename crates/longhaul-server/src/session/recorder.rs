@@ -39,8 +39,18 @@ pub(super) struct Found {
     pub(super) epoch: Option<usize>,
     /// Whether somebody took a compaction back.
     pub(super) held: bool,
-    /// How the session stood, where it was not at hand.
-    pub(super) state: Option<State>,
+    /// How the session stood.
+    pub(super) stood: Stood,
+}
+
+/// How a session stood when a request of it came.
+pub(super) enum Stood {
+    /// As is known: it is the same session as before, or the first.
+    AtHand,
+    /// As it was kept.
+    Kept(Box<State>),
+    /// Nothing is known, and what is at hand is another's.
+    New,
 }
 
 impl Recorder {
@@ -77,17 +87,21 @@ impl Recorder {
         let before = self.id();
         let recorded = self.store.record(&self.tenant, transcript, rules, now).await?;
         let id = recorded.session.id;
-        let mut state = None;
+        let mut stood = Stood::AtHand;
         if before != Some(id) {
             let kept = self.store.state(&self.tenant, id).await?;
             // What another version wrote and this one cannot read is begun anew.
-            state = kept.as_deref().and_then(|kept| serde_json::from_str(kept).ok());
+            stood = match kept.as_deref().and_then(|kept| serde_json::from_str(kept).ok()) {
+                Some(state) => Stood::Kept(Box::new(state)),
+                None if before.is_some() => Stood::New,
+                None => Stood::AtHand,
+            };
             self.kept = kept;
         }
         let (ledger, epoch, held) =
             (recorded.view.ledger.clone(), recorded.view.number, recorded.session.held);
         self.recorded = Some(recorded);
-        Ok(Found { ledger, epoch, held, state })
+        Ok(Found { ledger, epoch, held, stood })
     }
 
     /// Keeps a compaction of the request that was recorded last.

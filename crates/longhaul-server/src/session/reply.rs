@@ -49,6 +49,9 @@ impl Session {
         let host = Arc::clone(&self.host);
         let mut said = Said::to(&*host);
         self.state.refused = None;
+        if let Sent::Rewritten(rewrite) = self.sent {
+            self.state.accepted = Some(rewrite);
+        }
         let model = self.model.clone();
         let learned = self.learned.entry(model.clone()).or_default();
         let factor = learned.calibration.factor();
@@ -81,12 +84,13 @@ impl Session {
             }
             Trouble::TooLarge(_) => self.retry(trouble),
             Trouble::BadRequest(_) => match self.sent {
-                Sent::Rewritten(rewrite) => {
+                // What it took before is not what it refuses now.
+                Sent::Rewritten(rewrite) if self.state.accepted != Some(rewrite) => {
                     said.say(format!("the rewritten request was refused and is not tried again: {trouble}"));
                     self.take_back(rewrite, &mut said).await;
                     Reaction::SendOriginal
                 }
-                Sent::Original => Reaction::GiveUp(trouble.to_string()),
+                Sent::Original | Sent::Rewritten(_) => Reaction::GiveUp(trouble.to_string()),
             },
             Trouble::RateLimited { delay } | Trouble::Overloaded { delay } => Reaction::Wait(*delay),
             _ => Reaction::GiveUp(trouble.to_string()),
@@ -134,7 +138,9 @@ impl Session {
         if self.settings.automatic == Automatic::Off {
             return Reaction::GiveUp(format!("{trouble}; automatic compaction is off"));
         }
-        let size = self.gauge.last().unwrap_or_default();
+        let Some(size) = self.gauge.last() else {
+            return Reaction::GiveUp(format!("{trouble}; how large it was is not known"));
+        };
         let smaller = |before: Tokens| size <= before.share(1.0 - PROGRESS);
         if self.state.refused.is_some_and(|before| !smaller(before)) {
             return Reaction::GiveUp(format!("{trouble}; it could not be made smaller"));

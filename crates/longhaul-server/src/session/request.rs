@@ -12,6 +12,7 @@ use longhaul_engine::{Transcript, wire};
 use super::compact::{Compaction, Extra};
 use super::due::{Cause, Need, Standing, Verdict};
 use super::gauge::{Count, Gauge};
+use super::recorder::Stood;
 use super::scene::{Request, Scene, Size, Wanted, hash, prompts, replayed};
 use super::turn::{Action, Said, Turn};
 use super::{Sent, Session, windows};
@@ -99,8 +100,10 @@ impl Session {
         let Some(recorder) = &mut self.recorder else { return false };
         match recorder.record(transcript, &self.settings.rules, now).await {
             Ok(found) => {
-                if let Some(state) = found.state {
-                    self.state = state;
+                match found.stood {
+                    Stood::AtHand => {}
+                    Stood::Kept(state) => self.state = *state,
+                    Stood::New => self.state = self.state.for_another(),
                 }
                 let is_forgotten = found.epoch.is_some() && found.epoch == self.state.forgotten;
                 self.decided(if is_forgotten { Ledger::default() } else { found.ledger });
@@ -158,7 +161,14 @@ impl Session {
         if *wanted == Wanted::Send && matches!(compaction, Compaction::Left { .. }) {
             self.begin_early(scene, said);
         }
-        let mut sent = count;
+        let sent = match &compaction {
+            Compaction::Left { .. } | Compaction::Planned(_) => count,
+            Compaction::Overtaken { body } => wire::parse(request.transcript.dialect, body)
+                .map_or(count, |(other, _)| self.count(&request, &other)),
+            Compaction::Done(outcome) => {
+                Count { tokens: outcome.report.tokens.after, view: self.view, ..count }
+            }
+        };
         let Request { view, policy, .. } = request;
         let turn = match compaction {
             Compaction::Left { reason, report } => {
@@ -177,7 +187,6 @@ impl Session {
                 Turn::new(Cow::Owned(outcome.body), Action::None, reason, Some(outcome.report), measured)
             }
             Compaction::Done(outcome) => {
-                sent = Count { tokens: outcome.report.tokens.after, view: self.view, ..count };
                 let reason = outcome.report.reason.clone();
                 Turn::new(Cow::Owned(outcome.body), Action::Compacted, reason, Some(outcome.report), measured)
             }
@@ -188,11 +197,16 @@ impl Session {
         turn
     }
 
-    fn measure(&mut self, request: &Request<'_>, seen: &Transcript<'_>) -> Size {
+    fn count(&mut self, request: &Request<'_>, seen: &Transcript<'_>) -> Count {
         let calibration = self.learned.entry(self.model.clone()).or_default().calibration;
         let tokens = request.engine.look(&request.policy, &mut self.known, seen);
         let factor = if calibration.is_learned() { calibration.factor() } else { 1.0 };
-        let count = Count { tokens, factor, view: self.view };
+        Count { tokens, factor, view: self.view }
+    }
+
+    fn measure(&mut self, request: &Request<'_>, seen: &Transcript<'_>) -> Size {
+        let count = self.count(request, seen);
+        let calibration = self.learned.entry(self.model.clone()).or_default().calibration;
         Size { count, measured: self.gauge.measure(count, &calibration) }
     }
 

@@ -23,12 +23,22 @@ pub struct State {
     /// What the provider has cached.
     pub(super) cached: Cached,
     pub(super) pressure: Pressure,
-    /// The size that the provider refused last, until it takes one.
+    /// The size that the provider refused last, until it takes one. It is for the retries of one request, which no restart outlives.
+    #[serde(skip)]
     pub(super) refused: Option<Tokens>,
     /// Rewrites that the provider refused, by the hash of what was decided.
     pub(super) refused_rewrites: Vec<u64>,
+    /// The rewrite that the provider took last.
+    pub(super) accepted: Option<u64>,
     /// The epoch that a reset left behind.
     pub(super) forgotten: Option<usize>,
     /// How many people's messages there were when somebody took a compaction back.
     pub(super) held_at: Option<usize>,
+}
+
+impl State {
+    /// How another session begins beside this one: the same models rest, and the same money is spent.
+    pub(super) fn for_another(&self) -> Self {
+        Self { breaker: self.breaker.anew(), cooldowns: self.cooldowns.clone(), ..Self::default() }
+    }
 }

@@ -67,20 +67,24 @@ pub(super) fn policy(config: &Config, name: &str, learned: &Learned) -> Result<P
         // Out of the range of factors, it stays as it is.
         model = model.clone().with(&facts).unwrap_or(model);
     }
-    let Some(window) = learned.window.as_ref().filter(|window| window.fresh || !states_window(config, name))
+    let Some(window) = learned
+        .window
+        .as_ref()
+        .filter(|window| window.fresh || stated_windows(config, name).next().is_none())
     else {
         return Policy::new(config, &model).map(|(policy, _)| policy);
     };
+    // Of what the user states and what the provider takes, only the least can be right.
+    let least = stated_windows(config, name).fold(window.tokens, Tokens::min);
     let mut config = config.clone();
-    let stated = config.models.entry(name.to_owned()).or_default();
-    // Of what the user states and what the provider takes, only the lesser can be right.
-    stated.context_length = Some(stated.context_length.map_or(window.tokens, |own| own.min(window.tokens)));
+    config.models.entry(name.to_owned()).or_default().context_length = Some(least);
     Policy::new(&config, &model).map(|(policy, _)| policy)
 }
 
-fn states_window(config: &Config, name: &str) -> bool {
+/// The windows that the user states, in all rows that describe a model.
+fn stated_windows(config: &Config, name: &str) -> impl Iterator<Item = Tokens> {
     let patterns = models::matching(config.models.keys().map(String::as_str), name);
-    patterns.iter().any(|pattern| config.models.get(*pattern).is_some_and(|row| row.context_length.is_some()))
+    patterns.into_iter().filter_map(|pattern| config.models.get(pattern)?.context_length)
 }
 
 /// What is worth saying of a model that nobody has a row for.

@@ -7,7 +7,7 @@ use longhaul_engine::redact::Redacted;
 use longhaul_server::session::{Action, By, Reaction, Session, Settings};
 use longhaul_server::upstream::Trouble;
 
-use super::world::{Agent, NOON, at, compacted, request, says, settings};
+use super::world::{Agent, NOON, at, compacted, request, says, settings, usage};
 
 #[tokio::test]
 async fn an_unknown_model_begins_with_an_assumption_that_is_said_once() {
@@ -83,6 +83,40 @@ async fn a_refused_rewrite_is_taken_back_and_not_tried_again() {
     let turn = request(&mut session, &body, at(2)).await;
     assert_eq!((turn.action, turn.body.as_ref()), (Action::None, body.as_str()));
     assert!(turn.reason.contains("refused this very rewrite"), "{}", turn.reason);
+}
+
+#[tokio::test]
+async fn a_rewrite_that_was_taken_before_is_not_what_is_refused() {
+    let mut session = Session::new(settings(20_000));
+    let mut agent = Agent::new();
+    agent.fill(12_000);
+    let body = agent.body();
+    let turn = request(&mut session, &body, NOON).await;
+    compacted(&turn);
+    session.after(&usage(&turn.body), at(1)).await;
+    agent.step(2);
+    let body = agent.body();
+    assert_eq!(request(&mut session, &body, at(2)).await.action, Action::Replayed);
+    let refused = Trouble::BadRequest(Redacted::own("no such tool"));
+    assert!(matches!(session.failed(&refused, at(3)).await.0, Reaction::GiveUp(_)));
+    assert_eq!(request(&mut session, &body, at(4)).await.action, Action::Replayed);
+}
+
+#[tokio::test]
+async fn what_was_refused_before_a_restart_does_not_end_the_retries_after_it() {
+    let mut first = Session::new(settings(200_000));
+    let mut agent = Agent::new();
+    agent.fill(12_000);
+    let body = agent.body();
+    let refused = Trouble::TooLarge(Redacted::own("413"));
+    assert!(matches!(first.failed(&refused, NOON).await.0, Reaction::GiveUp(_)), "nothing was sent yet");
+    request(&mut first, &body, NOON).await;
+    assert_eq!(first.failed(&refused, at(1)).await.0, Reaction::Retry);
+    let state = serde_json::from_str(&serde_json::to_string(first.state()).unwrap()).unwrap();
+    let (learned, ledger) = (first.learned().clone(), first.ledger().clone());
+    let mut restarted = Session::new(settings(200_000)).resume(state, learned, ledger);
+    request(&mut restarted, &body, at(2)).await;
+    assert_eq!(restarted.failed(&refused, at(3)).await.0, Reaction::Retry);
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ mod learning;
 mod real;
 mod restart;
 mod script;
+mod serving;
 mod stored;
 mod triggers;
 mod waiting;

@@ -7,7 +7,7 @@ use longhaul_server::session::{Action, Compacted, Host, Reaction, Session};
 use longhaul_server::store::{Place, Store, Sync, Tenant};
 use longhaul_server::upstream::Trouble;
 
-use super::world::{Agent, NOON, at, checkpoints, compacted, compacted_by, request, settings};
+use super::world::{Agent, MODEL, NOON, at, checkpoints, compacted, compacted_by, request, settings, usage};
 
 async fn place() -> (Store, Tenant) {
     let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
@@ -98,6 +98,31 @@ async fn the_breaker_outlives_the_program() {
 }
 
 #[tokio::test]
+async fn another_session_does_not_begin_with_the_pauses_of_the_one_before() {
+    let place = place().await;
+    let mut agent = Agent::new();
+    let rules: String = (0..900).map(|n| format!("Rule {n}: module{n} has an owner of its own. ")).collect();
+    agent.messages[0]["content"] = rules.into();
+    let mut session = session(24_000, &place);
+    for turn in 0..4 {
+        agent.says("assistant", "Yes.");
+        agent.says("user", &format!("And {turn}?"));
+        let body = agent.body();
+        request(&mut session, &body, at(turn)).await;
+    }
+    assert!(session.state().breaker.paused().is_some());
+    let mut another = Agent::new();
+    another.says("assistant", "Something else.");
+    another.says("user", "Go on.");
+    let body = another.body();
+    request(&mut session, &body, at(10)).await;
+    assert_eq!(session.state().breaker.paused(), None);
+    let body = agent.body();
+    request(&mut session, &body, at(11)).await;
+    assert!(session.state().breaker.paused().is_some(), "each has its own");
+}
+
+#[tokio::test]
 async fn what_was_learned_of_a_model_outlives_the_program_and_serves_other_sessions() {
     let place = place().await;
     let mut agent = Agent::new();
@@ -153,6 +178,13 @@ async fn of_two_sessions_at_once_one_commits_and_both_send_its_view() {
     let (mut one, mut other) = (session(20_000, &place), session(20_000, &place));
     let (first, second) = tokio::join!(one.before(&body, NOON), other.before(&body, NOON));
     assert_eq!(first.body, second.body);
+    let sent = first.body.into_owned();
+    for session in [&mut one, &mut other] {
+        session.after(&usage(&sent), at(1)).await;
+        let calibration = session.learned()[MODEL].calibration;
+        assert!(calibration.is_learned(), "the body that was sent is the one that is counted");
+        assert!((0.5..1.6).contains(&calibration.factor()), "{calibration:?}");
+    }
     let (store, tenant) = &place;
     let kept = store.session(tenant, "latest").await.unwrap();
     assert_eq!(store.epochs(tenant, &kept).await.unwrap().len(), 1);

@@ -266,13 +266,16 @@ async fn an_open_loop_with_bound_reasoning_is_left_until_it_ends() {
     let body = |messages: &[serde_json::Value]| {
         serde_json::json!({"model": model, "max_tokens": 1_000, "messages": messages}).to_string()
     };
-    let mut session = Session::new(settings);
+    let (mut session, mut tight) = (Session::new(settings.clone()), Session::new(settings));
     let open = body(&messages);
     let turn = session.before(&open, NOON).await;
     assert!(turn.measured.unwrap().tokens > Tokens(15_000), "{:?}", turn.measured);
     assert_eq!(turn.action, Action::None, "{}", turn.reason);
     assert!(turn.reason.contains("when the loop ends"), "{}", turn.reason);
     assert_eq!(session.state().breaker.in_vain(), 0, "to wait is not to fail");
+    let overflows = open.replace("\"max_tokens\":1000", "\"max_tokens\":20000");
+    let turn = tight.before(&overflows, NOON).await;
+    assert!(!turn.reason.contains("when the loop ends"), "the reply has no room: {}", turn.reason);
     messages.push(serde_json::json!({"role": "assistant", "content": "It is green."}));
     messages.push(serde_json::json!({"role": "user", "content": "Go on."}));
     let ended = body(&messages);

@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use super::script::{AUXILIARY, Script, asking, bad, good, upstream, writer};
 use super::world::{Agent, MODEL, at, compacted_by, request, says, settings, usage};
 
-const WINDOW: u64 = 20_000;
+pub(crate) const WINDOW: u64 = 20_000;
 
 /// Goes on turn by turn, a second of the runtime's clock each, until a turn is as it is waited for; the seconds that it took.
-async fn until(
+pub(crate) async fn until(
     session: &mut Session,
     agent: &mut Agent,
     from: i64,
@@ -35,7 +35,7 @@ async fn until(
     panic!("it never happened");
 }
 
-fn is_compacted(turn: &longhaul_server::session::Turn<'_>) -> bool {
+pub(crate) fn is_compacted(turn: &longhaul_server::session::Turn<'_>) -> bool {
     turn.action == Action::Compacted
 }
 
@@ -57,21 +57,6 @@ async fn it_begins_at_80_percent_and_is_used_at_the_threshold_without_waiting() 
     assert_eq!((script.models(), script.answered()), (vec![AUXILIARY.to_owned()], 1));
     until(&mut session, &mut agent, now, is_compacted).await;
     assert_eq!(script.asked().len(), 2, "one for each compaction");
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_comes_too_late_comes_with_the_next_compaction_and_is_not_asked_for_again() {
-    let script = Script::new([good(60)]);
-    let mut session = Session::new(asking(settings(WINDOW))).with_models(script.clone());
-    let mut agent = Agent::new();
-    let (now, said, by) = until(&mut session, &mut agent, 0, is_compacted).await;
-    assert_eq!(by, Some(WrittenBy::Code));
-    assert!(said.iter().any(|line| line.contains("come with the next compaction")), "{said:?}");
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    let (_, said, by) = until(&mut session, &mut agent, now, is_compacted).await;
-    assert!(said.iter().any(|line| line.starts_with("compacted: ")), "{said:?}");
-    assert_eq!(by, Some(WrittenBy::Model));
-    assert_eq!(script.asked().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,6 +144,25 @@ async fn a_price_is_counted_once_and_a_days_limit_ends_the_asking() {
     let turn = request(&mut poor, &body, at(0)).await;
     assert!(says(&turn, "the day's limit of"), "{:?}", turn.said);
     assert!(script.asked().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_days_limit_nobody_is_asked_whose_price_is_not_known_and_a_reset_spends_nothing_back() {
+    let mut settings = paying(Dollars(0.10));
+    let Summarizer::Model { main, .. } = &mut settings.summarizer else { panic!("a model is asked") };
+    *main = Some(upstream());
+    let script = Script::new([bad(0, Trouble::CutShort)]);
+    let mut session = Session::new(settings).with_models(script.clone());
+    let mut agent = Agent::new();
+    agent.fill(7_400);
+    let body = agent.body();
+    request(&mut session, &body, at(0)).await;
+    let spent = session.state().breaker.spent(at(0));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(script.models(), [AUXILIARY], "what the session's own model costs is not known");
+    session.reset();
+    assert!(spent > Dollars::ZERO);
+    assert_eq!(session.state().breaker.spent(at(1)), spent);
 }
 
 #[tokio::test(start_paused = true)]
