@@ -22,7 +22,10 @@ pub(crate) use store::{
     DeleteArgs, ExportArgs, ImportArgs, RecallArgs, ShowArgs, StorePlace, UndoArgs, VacuumArgs, Whose,
 };
 
+pub(crate) use summarize::SummarizeArgs;
+
 mod store;
+mod summarize;
 
 /// Keeps LLM agents working past their context window.
 #[derive(Debug, Parser)]
@@ -49,6 +52,7 @@ Example:
   longhaul compress session.json --preview --diff
   longhaul compress session.json --to-tokens 20k --show checkpoint
   longhaul compress session.json --store -o smaller.json
+  longhaul compress session.json --summarizer auto -o smaller.json
   longhaul compress session.json --in-place
   longhaul compress *.json --out-dir smaller --json > reports.jsonl
   longhaul compress - < sessions.jsonl > smaller.jsonl
@@ -62,6 +66,10 @@ line may be broken. A line that is no body is said with its number and passes as
 exit code is 2.
 
 A result that is still over the window, or over --to-tokens, is written all the same; it is said, and the exit code is 1.
+
+No model is asked and nothing is billed, unless --summarizer auto is given and auxiliary.compression.model is configured; which model \
+that is, where, and whose key pays is said before anything is sent. With --preview, too, it is asked. longhaul summarize shows what it \
+is asked.
 
 What is removed is lost unless --originals or --store keeps it; longhaul recall reads it back. --store stands behind BODY: \
 alone it means the configured store, or the one in your data folder, and a word behind it is another store. With it the body is \
@@ -111,9 +119,12 @@ pub(crate) enum Command {
     /// Digest one tool output: short, true, the facts first
     #[command(after_help = "Example:\n  cargo test 2>&1 | longhaul digest --tool bash --tokens 150 -")]
     Digest(DigestArgs),
-    /// Make request bodies smaller: valid, truthful, without any model
+    /// Make request bodies smaller: valid, truthful, by default without any model
     #[command(after_help = COMPRESS_HELP, mut_arg("store", store::recording))]
     Compress(CompressArgs),
+    /// Show what a model is asked about what is folded, and what is mended of its answer
+    #[command(after_help = summarize::HELP)]
+    Summarize(SummarizeArgs),
     /// Put cache breakpoints into a request body, or say what broke the cache between two
     #[command(
         after_help = "Example:\n  longhaul cache session.json --ttl 1h -o marked.json\n  longhaul cache now.json --compare before.json\n\n\
@@ -294,7 +305,7 @@ impl CompressArgs {
 pub(crate) enum Summarizer {
     /// Our own code
     None,
-    /// For a model; none is called yet, so our own code
+    /// The model of auxiliary.compression.model; our own code where none is configured, or it fails
     Auto,
 }
 

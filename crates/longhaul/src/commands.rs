@@ -20,6 +20,7 @@ pub(crate) mod redact;
 pub(crate) mod sessions;
 pub(crate) mod show;
 pub(crate) mod stats;
+pub(crate) mod summarize;
 pub(crate) mod tokens;
 pub(crate) mod undo;
 pub(crate) mod vacuum;

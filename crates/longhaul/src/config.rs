@@ -22,7 +22,10 @@ pub(crate) use find::{FILE, File, Found, users};
 pub(crate) use keys::Keys;
 use keys::Path;
 use shell::Shell;
-pub(crate) use shell::{Store as StoreSettings, Sync as StoreSync};
+pub(crate) use shell::{
+    AUTO, AuxiliaryModel, Store as StoreSettings, Sync as StoreSync, Upstream as UpstreamSettings,
+    Upstreams as UpstreamsSettings,
+};
 
 mod find;
 mod keys;

@@ -12,6 +12,7 @@ mod cli;
 mod commands;
 mod config;
 mod failure;
+mod folding;
 mod input;
 mod numbers;
 mod originals;
@@ -22,6 +23,7 @@ mod progress;
 mod route;
 mod session;
 mod store;
+mod summarizer;
 
 use cli::{Cli, Command};
 use config::Environment;
@@ -60,6 +62,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Tokens(args) => commands::tokens::run(args)?,
         Command::Digest(args) => commands::digest::run(args)?,
         Command::Compress(args) => return commands::compress::run(args, &environment),
+        Command::Summarize(args) => commands::summarize::run(args, &environment)?,
         Command::Cache(args) => return commands::cache::run(args, &environment),
         Command::Cost(args) => commands::cost::run(args, &environment)?,
         Command::Sessions(args) => commands::sessions::run(args, &environment)?,

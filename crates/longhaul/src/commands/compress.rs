@@ -22,6 +22,7 @@ use crate::{session, store};
 use job::{Call, Memory};
 use outputs::Outputs;
 
+mod asked;
 mod backup;
 mod diff;
 mod job;

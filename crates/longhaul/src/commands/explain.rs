@@ -33,13 +33,23 @@ pub(crate) fn run(args: &ExplainArgs, environment: &Environment) -> Result<(), F
         .map_err(|invalid| settings.refused(&invalid))?;
     let from = |derived: &Derived| settings.typed_in(&derived.why);
     let numbers = policy.explain().iter().map(|derived| Number { derived, from: from(derived) }).collect();
-    let answer = Answer { model: &policy.model, numbers, notes: &settings.notes, warnings: &warnings };
+    let notes = [settings.notes.clone(), summaries(&settings).into_iter().collect()].concat();
+    let answer = Answer { model: &policy.model, numbers, notes: &notes, warnings: &warnings };
     let to = args.answer.to();
     if args.answer.json {
         return output::write_json(to, &answer);
     }
     settings.say_notes(&warnings);
+    summaries(&settings).iter().for_each(|line| output::say(line));
     output::give(to, &page(&answer))
+}
+
+/// Who writes summaries, where that is not code alone.
+fn summaries(settings: &Settings) -> Option<String> {
+    let name = settings.shell.auxiliary.compression.model.as_ref()?;
+    Some(format!(
+        "{name} is configured for summaries: compress --summarizer auto and summarize ask it, nothing else does"
+    ))
 }
 
 fn page(answer: &Answer) -> Page {

@@ -15,8 +15,25 @@ const RENAMED: &[(&str, &str)] = &[
 ];
 
 /// What beyond the engine's keys is in force already.
-const IN_FORCE: &[&str] =
-    &["compression.enabled", "store.path", "store.url", "store.sync", "store.keep_days", "store.max_bytes"];
+const IN_FORCE: &[&str] = &[
+    "compression.enabled",
+    "store.path",
+    "store.url",
+    "store.sync",
+    "store.keep_days",
+    "store.max_bytes",
+    "auxiliary.compression.model",
+    "auxiliary.compression.provider",
+    "auxiliary.compression.base_url",
+    "auxiliary.compression.api_key_env",
+    "auxiliary.compression.timeout_seconds",
+    "upstreams.chat.base_url",
+    "upstreams.chat.api_key_env",
+    "upstreams.messages.base_url",
+    "upstreams.messages.api_key_env",
+    "upstreams.responses.base_url",
+    "upstreams.responses.api_key_env",
+];
 
 /// How alike two names must be to pass for a slip of the fingers.
 const LIKE: f64 = 0.8;

@@ -1,6 +1,9 @@
-//! What can be configured beyond the engine: the store, and what hardly anything reads yet: the gateway and a model's summaries.
+//! What can be configured beyond the engine: the store, a model's summaries, and what nothing reads yet: the gateway.
 
+use longhaul_engine::Dialect;
 use longhaul_engine::policy::Invalid;
+use longhaul_engine::redact::{Content, Redactor, Rules};
+use longhaul_server::upstream::Provider;
 use serde::{Deserialize, Serialize};
 
 /// The keys that the engine never reads. They are accepted and checked, so that one file serves every version.
@@ -10,7 +13,7 @@ pub(crate) struct Shell {
     pub(crate) compression: Compression,
     redaction: Redaction,
     pub(crate) auxiliary: Auxiliary,
-    upstreams: Upstreams,
+    pub(crate) upstreams: Upstreams,
     pub(crate) store: Store,
 }
 
@@ -47,6 +50,9 @@ impl Default for Redaction {
     }
 }
 
+/// The provider that nobody has to name.
+pub(crate) const AUTO: &str = "auto";
+
 /// Models that help, beside the one that does the work.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -61,21 +67,21 @@ pub(crate) struct Auxiliary {
 pub(crate) struct AuxiliaryModel {
     /// Its name; none: the code writes the summaries.
     pub(crate) model: Option<String>,
-    /// Who serves it.
-    provider: String,
+    /// Who serves it; [`AUTO`]: whoever the address or the name gives away.
+    pub(crate) provider: String,
     /// Where, if not at the provider's usual address.
-    base_url: Option<String>,
+    pub(crate) base_url: Option<String>,
     /// The environment variable that holds its key.
-    api_key_env: Option<String>,
+    pub(crate) api_key_env: Option<String>,
     /// When to give up on it.
-    timeout_seconds: u64,
+    pub(crate) timeout_seconds: u64,
 }
 
 impl Default for AuxiliaryModel {
     fn default() -> Self {
         Self {
             model: None,
-            provider: "auto".to_owned(),
+            provider: AUTO.to_owned(),
             base_url: None,
             api_key_env: None,
             timeout_seconds: 120,
@@ -83,22 +89,34 @@ impl Default for AuxiliaryModel {
     }
 }
 
-/// Where the gateway sends requests, by dialect.
+/// Where the models of sessions are, by dialect: one is asked for a summary where the model that is meant for it fails, and the
+/// gateway will send requests there.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Upstreams {
+pub(crate) struct Upstreams {
     chat: Upstream,
     messages: Upstream,
     responses: Upstream,
 }
 
+impl Upstreams {
+    /// Where requests of this dialect go.
+    pub(crate) fn of(&self, dialect: Dialect) -> &Upstream {
+        match dialect {
+            Dialect::Chat => &self.chat,
+            Dialect::Messages => &self.messages,
+            Dialect::Responses => &self.responses,
+        }
+    }
+}
+
 /// One place to send requests to.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Upstream {
-    base_url: Option<String>,
+pub(crate) struct Upstream {
+    pub(crate) base_url: Option<String>,
     /// The environment variable that holds its key.
-    api_key_env: Option<String>,
+    pub(crate) api_key_env: Option<String>,
 }
 
 /// Where sessions are kept, a file or a database, and for how long.
@@ -138,9 +156,38 @@ impl Shell {
         if self.auxiliary.compression.timeout_seconds == 0 {
             return refused("auxiliary.compression.timeout_seconds", "must be at least 1".to_owned());
         }
+        let provider = &self.auxiliary.compression.provider;
+        if provider != AUTO && Provider::named(provider).is_none() {
+            let known: Vec<&str> = Provider::all().map(Provider::name).collect();
+            let problem = format!("no provider is called {provider}; there are {AUTO}, {}", known.join(", "));
+            return refused("auxiliary.compression.provider", problem);
+        }
+        if let Some((key, _)) = self.key_variables().find(|(_, name)| !is_variable(name)) {
+            let problem = "expected the name of the environment variable that holds the key, not the key";
+            return refused(key, problem.to_owned());
+        }
         if let (Some(path), Some(_)) = (&self.store.path, &self.store.url) {
             return refused("store.url", format!("store.path is {path} as well; a store is in one place"));
         }
         Ok(())
     }
+
+    /// The variables that hold keys, by the key of the configuration that names them.
+    fn key_variables(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let upstreams = &self.upstreams;
+        let named = [
+            ("auxiliary.compression.api_key_env", &self.auxiliary.compression.api_key_env),
+            ("upstreams.chat.api_key_env", &upstreams.chat.api_key_env),
+            ("upstreams.messages.api_key_env", &upstreams.messages.api_key_env),
+            ("upstreams.responses.api_key_env", &upstreams.responses.api_key_env),
+        ];
+        named.into_iter().filter_map(|(key, name)| Some((key, name.as_deref()?)))
+    }
+}
+
+/// Whether a text can be the name of a variable. A key that was typed in its place is none, so that nobody prints it as a name.
+fn is_variable(name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_name = name.chars().all(is_word) && name.starts_with(|c: char| is_word(c) && !c.is_ascii_digit());
+    is_name && Redactor::numbered(Rules::default()).redact(name, Content::Text).found.is_empty()
 }

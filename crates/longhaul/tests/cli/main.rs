@@ -12,8 +12,11 @@ mod cost;
 mod digest;
 mod files;
 mod redact;
+#[path = "../../../longhaul-server/tests/scripted/mod.rs"]
+mod scripted;
 mod sessions;
 mod store;
 mod store_places;
+mod summaries;
 mod support;
 mod terminal;

@@ -6,24 +6,27 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use longhaul_engine::known::Known;
+use longhaul_engine::ledger::Ledger;
 use longhaul_engine::models::Model;
-use longhaul_engine::plan::{self, Handles, Keep, Original, Outcome, Plan, Report, Wish};
+use longhaul_engine::plan::{Handles, Keep, Original, Outcome, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Rules, SessionKey};
-use longhaul_engine::summary::{Answer as Summary, Covers, End};
-use longhaul_engine::{Refused, Tokens, Transcript};
+use longhaul_engine::summary::Answer as Summary;
+use longhaul_engine::{Tokens, Transcript};
 use longhaul_server::store::At;
 use serde::Serialize;
 
+use super::asked::Asking;
 use super::diff::Difference;
 use super::recorded::{self, History, Recording, Settled, Whose};
 use crate::body::{self, Body};
-use crate::cli::{CompressArgs, Summarizer};
+use crate::cli::{self, CompressArgs};
 use crate::config::{self, Environment, Settings};
 use crate::failure::Failure;
-use crate::input;
+use crate::folding::{self, Folding};
 use crate::originals::{self, Secrets};
 use crate::store::{self, Whereabouts};
+use crate::summarizer::{self, Summarizer, Telling};
 
 /// What a call says about each of its bodies.
 pub(super) struct Call<'a> {
@@ -37,6 +40,8 @@ pub(super) struct Call<'a> {
     pub(super) recording: Option<Recording>,
     /// What somebody wrote about what goes.
     summary: Option<Summary>,
+    /// The model that is asked for that, where one is wanted and configured.
+    pub(super) summarizer: Option<Summarizer>,
 }
 
 /// What a worker remembers from body to body.
@@ -111,19 +116,8 @@ impl Done {
     }
 }
 
-/// A summary that is handed in: it is about whatever goes, and whoever hands it in answers for that.
-fn handed_in(args: &CompressArgs) -> Result<Option<Summary>, Failure> {
-    let Some(path) = &args.summary else { return Ok(None) };
-    let text = input::read_text(path)?;
-    Ok(Some(Summary { covers: Covers::AllThatGoes, text, by: path.display().to_string(), end: End::Whole }))
-}
-
 /// Any body is small enough for the largest size there is, and stays as it is.
 const ANY_SIZE: Tokens = Tokens(u64::MAX);
-
-fn ours(body: &Body, refused: &Refused) -> Failure {
-    Failure::World(format!("a mistake of ours kept {} as it is: {refused}", body.shown))
-}
 
 impl<'a> Call<'a> {
     /// Reads the configuration, so that a mistake in it is said once and not for each body.
@@ -132,14 +126,20 @@ impl<'a> Call<'a> {
         let kept = |file: &'a Option<PathBuf>, secrets| Some((file.as_deref()?, secrets));
         let originals = kept(&args.originals, Secrets::Out);
         let originals = originals.or_else(|| kept(&args.originals_raw, Secrets::AsTheyWere));
-        let call = Self { args, environment, file, originals, recording: None, summary: handed_in(args)? };
+        let summary = args.summary.as_deref().map(folding::handed_in).transpose()?;
+        let call = Self { args, environment, file, originals, recording: None, summary, summarizer: None };
         let settings = call.settings("unknown")?;
+        let telling = if args.quiet { Telling::Nothing } else { Telling::Aloud };
+        let summarizer = match args.summarizer {
+            Some(cli::Summarizer::Auto) => Summarizer::new(&settings, environment, telling)?,
+            Some(cli::Summarizer::None) | None => None,
+        };
         let open = |typed: &String| {
             let whereabouts = Whereabouts::new(Some(typed), &settings.shell.store, environment)?;
             Recording::open(&whereabouts, args.is_preview())
         };
         let recording = args.told.place.store.as_ref().map(open).transpose()?;
-        Ok(Self { recording, ..call })
+        Ok(Self { recording, summarizer, ..call })
     }
 
     /// Reads a body. What is recorded is what the client sent, and not what became of it.
@@ -169,18 +169,21 @@ impl<'a> Call<'a> {
         }
         let prepared = &memory.policies[&model.name];
         let Prepared { policy, notes: more, rules, .. } = prepared;
-        let last = transcript.message_count().saturating_sub(1);
-        if let Some(from) = self.args.keep_from.filter(|from| *from > last) {
-            return Err(Failure::Wrong(format!(
-                "--keep-from {from} is behind the end of {}, whose messages are 0 to {last}",
-                body.shown
-            )));
-        }
+        folding::refuse_behind(self.args.keep_from, &transcript, &body.shown)?;
         let rests = self.rests(prepared);
         let (settled, removed) = match &self.recording {
             Some(recording) => {
-                let plan =
-                    |history: &History| self.go_on(prepared, &mut memory.known, body, &transcript, history);
+                let mut asking = Asking::default();
+                let plan = |history: &History| {
+                    let folding = Folding {
+                        policy,
+                        known: &mut memory.known,
+                        transcript: &transcript,
+                        ledger: &history.ledger,
+                        shown: &body.shown,
+                    };
+                    self.go_on(prepared, folding, history, &mut asking)
+                };
                 (recorded::settle(recording, &transcript, rules, plan)?, Vec::new())
             }
             None => self.by_itself(prepared, &mut memory.known, body, &transcript)?,
@@ -233,9 +236,10 @@ impl<'a> Call<'a> {
     ) -> Result<(Settled, Vec<Original>), Failure> {
         let key = || SessionKey::new(*blake3::hash(body.text.as_bytes()).as_bytes());
         let keep = self.originals.map_or(Keep::Nothing, |_| Keep::Originals(Handles::new(key())));
-        let (policy, wish) = (&prepared.policy, Wish { keep, ..self.wish(prepared) });
-        let compacted = plan::engine(policy.engine).compact(policy, &wish, known, transcript);
-        let (report, text, removed) = match compacted.map_err(|refused| ours(body, &refused))? {
+        let wish = Wish { keep, ..self.wish(prepared) };
+        let (policy, shown, ledger) = (&prepared.policy, &body.shown, &Ledger::default());
+        let mut folding = Folding { policy, known, transcript, ledger, shown };
+        let (report, text, removed) = match self.plan(&mut folding, &wish, &mut Asking::default())? {
             Plan::Leave(report) => (report, None, Vec::new()),
             Plan::Ready(outcome) => (outcome.report, Some(outcome.body), outcome.originals),
         };
@@ -246,22 +250,17 @@ impl<'a> Call<'a> {
     fn go_on(
         &self,
         prepared: &Prepared,
-        known: &mut Known,
-        body: &Body,
-        transcript: &Transcript<'_>,
+        mut folding: Folding<'_, '_>,
         history: &History,
+        asking: &mut Asking,
     ) -> Result<Plan, Failure> {
         let (policy, wish) = (&prepared.policy, self.wish(prepared));
         let keep = Keep::Originals(Handles::new(history.key.clone()));
         let (key, session) = (Some(history.key.clone()), history.name.clone());
         let wish = Wish { keep, key, session, ..wish };
-        let mut plan = |wish: &Wish| {
-            let planned = plan::engine(policy.engine).plan(policy, wish, &history.ledger, known, transcript);
-            planned.map_err(|refused| ours(body, &refused))
-        };
         if history.held && !wish.is_asked() {
             // Somebody took a compaction back: none is made while there is room without.
-            let mut left = plan(&Wish { to_tokens: Some(ANY_SIZE), ..wish.clone() })?;
+            let mut left = folding.plan(&Wish { to_tokens: Some(ANY_SIZE), ..wish.clone() })?;
             let (Plan::Leave(report) | Plan::Ready(Outcome { report, .. })) = &mut left;
             if report.tokens.after <= policy.window {
                 let reason =
@@ -270,7 +269,7 @@ impl<'a> Call<'a> {
                 return Ok(left);
             }
         }
-        plan(&wish)
+        self.plan(&mut folding, &wish, asking)
     }
 
     fn settings(&self, model: &str) -> Result<Settings, Failure> {
@@ -286,13 +285,8 @@ impl<'a> Call<'a> {
             let window = policy.window;
             notes.push(format!("the window of {} is assumed to be {window} tokens", model.name));
         }
-        if self.args.summarizer == Some(Summarizer::Auto) {
-            notes.push(match &settings.shell.auxiliary.compression.model {
-                None => "no model is configured for summaries; our own code writes them".to_owned(),
-                Some(model) => {
-                    format!("{model} is configured for summaries, but compress calls no model; our own code writes them")
-                }
-            });
+        if self.args.summarizer == Some(cli::Summarizer::Auto) && self.summarizer.is_none() {
+            notes.push(summarizer::NONE.to_owned());
         }
         let rules = super::super::redact::rules(&settings)?;
         Ok(Prepared { policy, enabled: settings.shell.compression.enabled, notes, rules })
