@@ -1,11 +1,10 @@
 //! A whole session with a real model: an agent whose transcript outgrows its window several times over. What its calls and their results
 //! are is scripted; what the model says, what it counts and what it had cached is its own. `bench/model/session` runs it:
 //!
-//!     cargo run -p longhaul-server --example whole_session -- http://127.0.0.1:8080 smollm2-135m-instruct 8192 25 60
+//!     cargo run -p longhaul-server --example whole_session -- http://127.0.0.1:8080 smollm2-135m-instruct 8192 25 0
 //!
 //! The arguments are a server that speaks the Chat dialect, the model's name, what it takes in one request, the number of turns, and how
 //! many seconds a turn may wait for a summary.
-//!
 //! It fails if a request is refused, or if on a turn without a compaction less was cached than all of the prompt before.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a person")]
 
@@ -278,10 +277,9 @@ fn source(part: &str, n: usize) -> String {
 fn tests(part: &str, n: usize) -> String {
     let result = |k: usize| if k == n % 8 { "FAILED" } else { "ok" };
     let each = (0..12).map(|k| format!("test {part}::case_{:02} ... {}", k + n, result(k)));
-    let fails = n % 8;
     let end = format!(
         "{part}::case_{:02}: expected {} cents, found {}\nexit code: 101",
-        fails + n,
+        n % 8 + n,
         n * 31,
         n * 31 + 1
     );
