@@ -1,6 +1,6 @@
 //! What a checkpoint is made from, and what comes out.
 
-use super::told::Told;
+use super::statement::Told;
 use super::{Checkpoint, Quoted, Section};
 use crate::evidence::Evidence;
 use crate::redact::Redacted;

@@ -17,6 +17,7 @@ mod bag;
 mod brief;
 mod fill;
 mod forms;
+mod heard;
 mod later;
 mod names;
 mod net;
@@ -25,13 +26,13 @@ mod pieces;
 mod render;
 mod rows;
 mod sketch;
-mod told;
+mod statement;
 mod topic;
 mod write;
 
 pub(crate) use bag::{Bag, is_anchor, without_line, words};
 pub use brief::{Brief, Written};
-pub use told::{Statement, Told};
+pub use statement::{Statement, Told};
 pub use topic::Topic;
 pub(crate) use write::write;
 

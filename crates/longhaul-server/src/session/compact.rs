@@ -4,13 +4,14 @@ use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::{
     CountFacts, Handles, Keep, Outcome, Plan, Report, StateReport, Trigger, Wish, WrittenBy,
 };
+use longhaul_engine::redact::Redacted;
 use longhaul_engine::summary::Answer;
 use longhaul_engine::{Tokens, Transcript};
 
 use super::background::Basis;
 use super::command::Preview;
 use super::due::{Cause, Need};
-use super::hooks::{Compacted, Going, with_kept};
+use super::hooks::{self, Compacted, Going};
 use super::recorder::Kept;
 use super::scene::{Request, Scene, Wanted, hash, prompts, replayed};
 use super::turn::Said;
@@ -41,13 +42,15 @@ pub(super) struct Extra {
     pub(super) focus: Option<String>,
     keep_from: Option<usize>,
     preview: Preview,
+    /// What the host wants kept.
+    kept: Option<Redacted>,
 }
 
 impl Extra {
     pub(super) fn of(wanted: &Wanted, seen: &Transcript<'_>) -> Self {
         let Wanted::Compress(compress) = wanted else { return Self::default() };
         let keep_from = compress.here.and_then(|exchanges| newest(seen, exchanges));
-        Self { focus: compress.focus.clone(), keep_from, preview: compress.preview }
+        Self { focus: compress.focus.clone(), keep_from, preview: compress.preview, kept: None }
     }
 }
 
@@ -75,13 +78,13 @@ impl Session {
             said.say(words::begins(&size.measured, &request.policy, &cause.reason));
             self.await_summary(scene, cause, extra, said).await;
         }
-        let (base, summary) = self.basis(&request.transcript, cause, extra);
-        let mut planned = self.plan(scene, cause, extra, &base, summary);
+        let (mut base, mut summary) = self.basis(&request.transcript, cause, extra);
+        let mut planned = self.plan(scene, cause, extra, &base, summary.clone());
         if planned.is_err() && base != self.ledger {
             // Nothing comes of the summary that was late: it goes on without.
             self.prepared.used();
-            let ledger = self.ledger.clone();
-            planned = self.plan(scene, cause, extra, &ledger, None);
+            (base, summary) = (self.ledger.clone(), None);
+            planned = self.plan(scene, cause, extra, &base, None);
         }
         let mut outcome = match planned {
             Ok(outcome) => outcome,
@@ -109,8 +112,12 @@ impl Session {
         if cause.need == Need::IfItPays {
             said.say(words::begins(&size.measured, &request.policy, &cause.reason));
         }
-        if let Some(more) = self.show_going(request, &outcome) {
-            outcome = more;
+        let kept = self.show_going(request, &outcome);
+        if kept.is_some()
+            && let Ok(with_it) = self.plan(scene, cause, &Extra { kept, ..extra.clone() }, &base, summary)
+        {
+            outcome = with_it;
+            outcome.report.notes.push("the checkpoint quotes what the host handed in".to_owned());
         }
         match self.commit(&request.transcript, &outcome, now).await {
             Ok(Kept::Overtaken) => self.overtaken(&request.transcript, now, said).await,
@@ -211,7 +218,7 @@ impl Session {
             key,
             checkpoints: self.checkpoints.clone(),
             keep_from: extra.keep_from,
-            kept: None,
+            kept: extra.kept.clone(),
             summary: None,
         }
     }
@@ -231,12 +238,11 @@ impl Session {
         }
     }
 
-    /// Shows the host what goes. Where it hands in text to be kept, the compaction with that.
-    fn show_going(&self, request: &Request<'_>, outcome: &Outcome) -> Option<Outcome> {
+    /// Shows the host what goes, and gives what it hands in to be kept.
+    fn show_going(&self, request: &Request<'_>, outcome: &Outcome) -> Option<Redacted> {
         let transcript = &request.transcript;
         let text = self.host.going(&Going::between(&self.ledger, &outcome.ledger, transcript))?;
-        let about = (transcript, &request.policy);
-        with_kept(outcome, &text, about, &self.settings.rules, self.key().as_ref())
+        hooks::kept(&text, &self.settings.rules, self.key().as_ref())
     }
 
     async fn commit(

@@ -2,20 +2,13 @@
 
 use std::fmt::Write as _;
 
-use longhaul_engine::checkpoint::Section;
+use longhaul_engine::Transcript;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{Outcome, Report};
-use longhaul_engine::policy::Policy;
+use longhaul_engine::plan::Report;
 use longhaul_engine::redact::{Content, Redacted, Redactor, Rules, SessionKey};
-use longhaul_engine::{Rewrite, Transcript};
 
 /// So much of what a host hands in is kept, in characters.
 pub const MOST_KEPT: usize = 2_000;
-
-/// Before the last line of a checkpoint.
-const END: &str = "\n[End of the checkpoint";
-/// Where quoted lines come from.
-const SOURCE: &str = "handed in by the program that runs the session";
 
 /// Whoever runs a session. All of it is optional but the marks, since nothing here is random.
 pub trait Host: Send + Sync {
@@ -86,48 +79,12 @@ impl Compacted {
     }
 }
 
-/// What a host handed in, as it may be kept: without secrets, bounded, each line a quotation.
-fn quoted(text: &str, rules: &Rules, key: Option<&SessionKey>) -> Option<Redacted> {
+/// What a host handed in, as it may be kept: without secrets, and bounded. Nothing where nothing is left of it.
+pub(super) fn kept(text: &str, rules: &Rules, key: Option<&SessionKey>) -> Option<Redacted> {
     let mut redactor = match key {
         Some(key) => Redactor::keyed(rules.clone(), key.clone()),
         None => Redactor::numbered(rules.clone()),
     };
     let text = redactor.redact(text.trim(), Content::Text).text.without_blank_lines().clipped(MOST_KEPT);
-    let lines = text.lines().map(|line| Redacted::own("> ").and(&line).and_own("\n"));
-    lines.reduce(|all, line| all.and(&line))
-}
-
-/// A compaction whose checkpoint quotes what the host handed in; none where there is no checkpoint to quote it, or nothing to quote.
-///
-/// It stands at the end of the last section. The session's mark is for the words as the engine wrote them, so a checkpoint that quotes
-/// something is known again by the ledger and by the store, and no longer by the key alone.
-pub(super) fn with_kept(
-    outcome: &Outcome,
-    text: &str,
-    (transcript, policy): (&Transcript<'_>, &Policy),
-    rules: &Rules,
-    key: Option<&SessionKey>,
-) -> Option<Outcome> {
-    let quoted = quoted(text, rules, key)?;
-    let words = outcome.ledger.checkpoint()?;
-    let (inside, end) = words.split_at(words.rfind(END)? + 1);
-    let title = Section::CriticalContext.title();
-    let heading =
-        if inside.contains(&format!("\n## {title}\n")) { String::new() } else { format!("\n## {title}\n") };
-    let words = format!("{}\n{heading}### {SOURCE}\n{quoted}\n{end}", inside.trim_end());
-    let mut ledger = serde_json::to_value(&outcome.ledger).ok()?;
-    *ledger.pointer_mut("/checkpoint/text")? = words.into();
-    let ledger: Ledger = serde_json::from_value(ledger).ok()?;
-    let rewrite = Rewrite::new(transcript, ledger.edits(transcript)).ok()?;
-    let body = rewrite.apply(transcript.body);
-    let mut report = outcome.report.clone();
-    let more = policy.model.counter().count(quoted.as_str());
-    report.tokens.after += more;
-    if let Some(checkpoint) = &mut report.checkpoint {
-        checkpoint.tokens += more;
-    }
-    report.bytes.after = body.len();
-    report.notes.push(format!("the checkpoint quotes {more} tokens that the host handed in"));
-    let originals = outcome.originals.clone();
-    Some(Outcome { rewrite, body, ledger, report, originals })
+    Some(text).filter(|text| !text.as_str().is_empty())
 }

@@ -7,7 +7,7 @@ mod words;
 
 use super::brief::Brief;
 use super::net::File;
-use super::told::Statement;
+use super::statement::Statement;
 use super::{Completed, Quoted, Section};
 use crate::evidence::{Item, Read, TaskState};
 use crate::redact::Redacted;

@@ -119,6 +119,8 @@ pub(crate) fn audit(
     let source = Source::of(transcript, evidence);
     let mut audited = Audited::default();
     let rules: Vec<Rule> = evidence.rules().map(|(_, rule)| Rule::of(&rule)).collect();
+    let mut told = BTreeSet::new();
+    statements.retain(|statement| told.insert(statement.text.as_str().to_lowercase()));
     for statement in statements {
         if audited.findings.len() > FAULTS {
             return Err(NoSummary::NothingTrue);
@@ -126,7 +128,8 @@ pub(crate) fn audit(
         audited.judge(statement, &source, &rules);
     }
     audited.drop_finished(evidence);
-    if audited.statements.is_empty() {
+    let founded = audited.statements.iter().filter(|statement| is_founded(statement, &source)).count();
+    if founded * 2 <= audited.statements.len() {
         return Err(NoSummary::NothingTrue);
     }
     Ok(audited)
@@ -232,6 +235,16 @@ struct Rule {
     text: String,
     about: Bag,
 }
+
+/// Whether there is anything in a statement by which it is known to be about the session: a name that it has, or the words of those
+/// who speak in it.
+fn is_founded(statement: &Statement, source: &Source) -> bool {
+    let text = statement.text.as_str();
+    !claims(text).is_empty() || Bag::of(text).share_in(&source.topics) >= FOUNDED
+}
+
+/// So much of a statement without a name is in the words of people and the agent.
+const FOUNDED: f32 = 0.6;
 
 /// So much of a rule and of a statement is the same where they are about the same.
 const SAME_RULE: f32 = 0.75;

@@ -82,9 +82,9 @@ fn by_part(told: &Told<'_>, part: &str, source: &Source) -> Vec<BlockAt> {
     let (own, opening) = (names(part), names(told.opening));
     // A later part with names of its own may be about something else than what the statement opens with.
     let by_opening = own.is_empty() || opening.iter().all(|name| own.contains(name));
-    let named = if by_opening { opening.clone() } else { Vec::new() };
+    let telling = if by_opening { opening.clone() } else { Vec::new() };
     let own = if own.is_empty() { names(told.clause) } else { own };
-    let names = Names { own, named, opening, before: names(told.before) };
+    let names = Names { own, telling, opening, before: names(told.before) };
     let deeds = meant(source, &names, about(told.opening, part));
     let is_so = |deed: &&Deed| ended.is_borne_out_by(deed);
     if deeds.iter().any(is_so)
@@ -127,8 +127,8 @@ impl Ended {
         match self.how {
             Some(How::Well) => went_well(deed),
             Some(How::Badly) => {
-                let named = self.errors.iter().all(|error| deed.shown.contains(error));
-                named && (deed.end != End::Done || shows_trouble(&deed.shown))
+                let shown = self.errors.iter().all(|error| deed.shown.contains(error));
+                shown && (deed.end != End::Done || shows_trouble(&deed.shown))
             }
             None => true,
         }
@@ -197,7 +197,7 @@ struct Names {
     opening: Vec<String>,
     before: Vec<String>,
     /// Those that name the deed, where it is the one that the statement opens with.
-    named: Vec<String>,
+    telling: Vec<String>,
 }
 
 impl Names {
@@ -218,10 +218,10 @@ impl Names {
 fn meant<'s>(source: &'s Source, names: &Names, about: About) -> Vec<&'s Deed> {
     let best = |fits: &dyn Fn(&Deed) -> bool, least: f32, as_good: f32| -> (Vec<usize>, f32) {
         // What a statement opens with names the deed.
-        let named =
-            |deed: &Deed| names.named.iter().filter(|name| deed.asked.contains(name.as_str())).count();
-        let most = source.deeds.iter().filter(|deed| fits(deed)).map(named).max().unwrap_or(0);
-        let fitting = source.deeds.iter().enumerate().filter(|(_, deed)| fits(deed) && named(deed) == most);
+        let has =
+            |deed: &Deed| names.telling.iter().filter(|name| deed.asked.contains(name.as_str())).count();
+        let most = source.deeds.iter().filter(|deed| fits(deed)).map(has).max().unwrap_or(0);
+        let fitting = source.deeds.iter().enumerate().filter(|(_, deed)| fits(deed) && has(deed) == most);
         let rated: Vec<(usize, f32)> = fitting.map(|(at, deed)| (at, names.worth(deed))).collect();
         let best = rated.iter().map(|(_, worth)| *worth).fold(0.0, f32::max);
         let good = rated.into_iter().filter(|(_, worth)| best >= least && *worth >= best * as_good);

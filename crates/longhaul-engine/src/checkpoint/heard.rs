@@ -1,38 +1,12 @@
-//! What a model told about the units that go, as far as it is borne out: a checkpoint says it word for word, and beside it what it
-//! does not say.
-
-use std::collections::BTreeSet;
+//! What is worth saying beside what a model told: what it says already is not, and what it told wrong is worth more.
 
 use super::Section;
 use super::bag::Bag;
 use super::brief::Brief;
 use super::forms::Candidate;
 use super::sketch::{Sketch, What};
-use crate::redact::Redacted;
+use super::statement::Told;
 use crate::tokens::Tokens;
-use crate::transcript::BlockAt;
-
-/// Something that a model told, under one of the headings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statement {
-    /// Which.
-    pub section: Section,
-    /// Its number among the actions.
-    pub number: Option<u32>,
-    /// Its words.
-    pub text: Redacted,
-}
-
-/// What a model told, and about which units.
-#[derive(Clone, Copy)]
-pub struct Told<'d> {
-    /// What it told.
-    pub statements: &'d [Statement],
-    /// Which units that is about.
-    pub covers: &'d BTreeSet<usize>,
-    /// What it told otherwise than it was, which has to be said.
-    pub wrong: &'d BTreeSet<BlockAt>,
-}
 
 /// What shares so much with what was told is said by it.
 const SAID: f32 = 0.75;
