@@ -9,8 +9,10 @@ use longhaul_engine::ledger::Ledger;
 use longhaul_engine::models;
 use longhaul_engine::plan::{Compressor, Engine, Outcome, Plan, Report, Wish, WrittenBy};
 use longhaul_engine::policy::{Config, Policy};
+use longhaul_engine::redact::{Redacted, SessionKey};
 use longhaul_engine::seat::Takes;
 use longhaul_engine::summary::{Answer, Covers, End, Mended};
+use longhaul_engine::transcript::UnitKind;
 use longhaul_engine::{Dialect, Tokens, wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -58,7 +60,7 @@ fn answer(text: &str) -> Answer {
 
 fn compacted(body: &str, summary: Option<Answer>) -> Outcome {
     let (transcript, _) = wire::parse(None, body).unwrap();
-    let wish = Wish { force: true, summary, ..Wish::default() };
+    let wish = Wish { keep_from: Some(transcript.message_count() - 3), summary, ..Wish::default() };
     match Compressor.compact(&policy(16_000), &wish, &mut Known::default(), &transcript).unwrap() {
         Plan::Ready(outcome) => outcome,
         Plan::Leave(report) => panic!("{}", report.reason),
@@ -104,7 +106,7 @@ fn what_is_right_stays_word_for_word() {
         );
     }
     assert!(
-        text.contains("Never touch the files under tests/."),
+        outcome.body.contains("Never touch the files under tests/."),
         "a rule that the summary lost is put back\n{text}"
     );
 }
@@ -172,6 +174,10 @@ fn what_is_no_summary_is_not_used_and_that_is_said() {
         (german, "it is in German"),
         ("## Goal\nNone.\n## Remaining Work\n- n/a", "none of the headings"),
         ("## Relevant Files\n- /nowhere/at/all.rs", "nothing in it is borne out"),
+        (
+            "## Goal\n- Baking sourdough bread requires patience, flour, salt, water.\n- Grandmothers recommend cast-iron ovens.",
+            "nothing in it is borne out",
+        ),
     ];
     let by_code = compacted(&session(20), None);
     for (text, why) in cases {
@@ -184,6 +190,34 @@ fn what_is_no_summary_is_not_used_and_that_is_said() {
         );
         assert_eq!(outcome.body, by_code.body, "{text}");
     }
+}
+
+#[test]
+fn a_rule_that_is_turned_round_is_taken_out_and_stands_as_it_was_given() {
+    let turned = format!("{GOOD}\n\n## Constraints & Preferences\n- Touch the files under tests/.");
+    let outcome = compacted(&session(20), Some(answer(&turned)));
+    assert_eq!(found(&outcome.report, Mended::TakenOut), ["Touch the files under tests/."]);
+    assert!(outcome.body.contains("Never touch the files under tests/."), "{}", outcome.body);
+}
+
+#[test]
+fn what_a_host_wants_kept_is_quoted_and_the_checkpoint_is_still_the_sessions_own() {
+    let key = SessionKey::new([7; 32]);
+    let kept = Some(Redacted::from_store("The ticket is ABC-17.\nAsk Ada first.".to_owned()));
+    let body = session(20);
+    let (transcript, _) = wire::parse(None, &body).unwrap();
+    let keep_from = Some(transcript.message_count() - 3);
+    let wish = Wish { keep_from, kept, key: Some(key), ..Wish::default() };
+    let Plan::Ready(first) =
+        Compressor.compact(&policy(16_000), &wish, &mut Known::default(), &transcript).unwrap()
+    else {
+        panic!("it is to be compacted");
+    };
+    assert!(checkpoint(&first).contains("The ticket is ABC-17.\nAsk Ada first."), "{}", checkpoint(&first));
+    let grown = first.body.replace("What is left to do?", &"What is left to do? ".repeat(4_000));
+    let (transcript, _) = wire::parse(None, &grown).unwrap();
+    let units = &transcript.units;
+    assert_eq!(units.iter().filter(|unit| matches!(unit.kind, UnitKind::Checkpoint(_))).count(), 1);
 }
 
 #[test]
@@ -240,7 +274,10 @@ fn nothing_secret_is_asked_and_the_question_can_stand_behind_the_session_itself(
     let parts = ask.parts(Tokens(100_000));
     let asked = ask.question(&parts[0], None, "7f3a9c", Tokens(100_000));
     assert!(!asked.user.as_str().contains("Zx8vQ2mN4bT6yR1wE9uP3aS5dF7gH0jK"));
-    assert!(asked.user.as_str().contains("ValueError: expected 7 tokens"), "the whole of what goes is shown");
+    assert!(
+        asked.user.as_str().contains("text to replace not found. No changes were made."),
+        "the whole of what goes is shown"
+    );
     let extended = ask.extend(&transcript, Takes::UserAfterTool).unwrap();
     let value: Value = serde_json::from_str(&extended).unwrap();
     assert!(value["messages"].as_array().unwrap().last().unwrap().to_string().contains("## Active Task"));
