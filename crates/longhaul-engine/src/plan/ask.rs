@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::bounds::Bounds;
-use super::compressor::{could_be_enough, gone};
 use super::draft::Draft;
 use super::ours::Ours;
 use super::settle::Occasion;
@@ -28,13 +27,13 @@ pub(super) fn ask(
     let ours = Ours::of(policy, wish, transcript);
     let survey = &Survey::new(policy, wish, known, &ours);
     let bounds = Bounds::by_policy(survey);
-    let gone = gone(survey, &bounds);
+    let gone = bounds.gone(survey);
     if !bounds.free().any(|unit| bounds.is_new(unit) && gone.contains(&unit)) {
         return None;
     }
     let mut redactor = Redactor::with_memory(wish.rules.clone(), wish.keep.key(), known.clean());
     let target = policy.goal;
-    if wish.trigger != Trigger::Manual && could_be_enough(survey, &bounds, target) {
+    if wish.trigger != Trigger::Manual && bounds.could_be_enough(survey, target) {
         let reason = String::new();
         let occasion =
             Occasion { engine: EngineName::Compressor, reason, target, floor: Tokens::ZERO, zone: None };

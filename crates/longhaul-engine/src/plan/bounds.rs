@@ -102,6 +102,20 @@ impl Bounds {
         (0..units).find(|unit| self.is_new(*unit) && !self.pinned.contains(unit))
     }
 
+    /// What goes where all between them is folded.
+    pub(super) fn gone(&self, survey: &Survey<'_, '_>) -> BTreeSet<usize> {
+        let mut gone: BTreeSet<usize> = self.free().chain(self.checkpoint).collect();
+        self.add_orphans(survey, &mut gone);
+        survey.keep_messages_whole(&mut gone);
+        gone
+    }
+
+    /// Whether pruning alone could reach the goal, if it left as little as it can of what it may change.
+    pub(super) fn could_be_enough(&self, survey: &Survey<'_, '_>, goal: Tokens) -> bool {
+        let most: Tokens = self.free().map(|unit| survey.prunable(unit)).sum();
+        survey.total - most <= goal
+    }
+
     /// Adds to what goes the results without a call that would stand right behind it: not everybody takes them there, and they
     /// belong to what goes if to anything.
     pub(super) fn add_orphans(&self, survey: &Survey<'_, '_>, gone: &mut BTreeSet<usize>) {

@@ -242,22 +242,14 @@ fn by_policy(work: &mut Work<'_, '_, '_>) -> Result<Option<Outcome>, Refused> {
     fit::fit(work, Aim::Window(too_large))
 }
 
-/// What goes where all between these bounds is folded.
-pub(super) fn gone(survey: &Survey<'_, '_>, bounds: &Bounds) -> BTreeSet<usize> {
-    let mut gone: BTreeSet<usize> = bounds.free().chain(bounds.checkpoint).collect();
-    bounds.add_orphans(survey, &mut gone);
-    survey.keep_messages_whole(&mut gone);
-    gone
-}
-
 /// What a compaction between these bounds comes to: pruned if that is enough, else folded.
 fn within_bounds<'s, 't, 'b>(work: &mut Work<'s, 't, 'b>, bounds: &Bounds) -> Draft<'s, 't, 'b> {
     let goal = work.occasion.target;
     let mut draft = Draft::new(work.survey);
-    let gone = gone(work.survey, bounds);
+    let gone = bounds.gone(work.survey);
     let has_new = bounds.free().any(|unit| bounds.is_new(unit) && gone.contains(&unit));
     // Who chose from where on all is kept wants the rest folded, however small it is.
-    let try_pruning = work.survey.wish.keep_from.is_none() && could_be_enough(work.survey, bounds, goal);
+    let try_pruning = work.survey.wish.keep_from.is_none() && bounds.could_be_enough(work.survey, goal);
     if try_pruning {
         prune(work, &mut draft, &|unit| bounds.may_shrink(unit));
         if draft.total <= goal {
@@ -286,12 +278,6 @@ fn checkpoint_budget(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Opt
     let most = fold::largest(replaced).max(fold::summary(work.survey));
     let budget = budget.min(most).max(fold::needed(work, gone));
     (budget < replaced).then_some(budget)
-}
-
-/// Whether pruning alone could reach the goal, if it left as little as it can of what it may change.
-pub(super) fn could_be_enough(survey: &Survey<'_, '_>, bounds: &Bounds, goal: Tokens) -> bool {
-    let most: Tokens = bounds.free().map(|unit| survey.prunable(unit)).sum();
-    survey.total - most <= goal
 }
 
 #[cfg(test)]
