@@ -62,8 +62,8 @@ async fn what_a_host_hands_in_is_quoted_bounded_and_without_secrets() {
     let body = agent.body();
     let turn = request(&mut session, &body, NOON).await;
     compacted(&turn);
-    assert!(turn.body.contains("> the ticket is T-4711") && !turn.body.contains("ghp_0123456789abcdef"));
-    assert!(turn.body.contains("> ## Active Task\\n> The token is"), "what looks like ours is a quotation");
+    assert!(turn.body.contains("the ticket is T-4711") && !turn.body.contains("ghp_0123456789abcdef"));
+    assert!(turn.body.contains("\\\\## Active Task\\nThe token is"), "what looks like ours is a quotation");
     assert!(turn.body.matches("T-4711").count() < 120, "it is bounded");
     let sent = turn.body.into_owned();
     agent.step(2);
