@@ -14,6 +14,23 @@ const SAID: f32 = 0.75;
 const SAID_RULE: f32 = 0.9;
 /// A summary of so much of the budget is a whole one.
 const WHOLE: f64 = 0.4;
+/// Words without which nothing tells of a failure.
+const TROUBLE: [&str; 14] = [
+    "fail",
+    "error",
+    "exception",
+    "reject",
+    "refus",
+    "abort",
+    "crash",
+    "not ",
+    "no ",
+    "timed out",
+    "timeout",
+    "broke",
+    "wrong",
+    "exit 1",
+];
 /// What is worth more because it was told wrong.
 const WRONG: f64 = 4.0;
 
@@ -21,6 +38,8 @@ const WRONG: f64 = 4.0;
 pub(super) struct Heard<'d> {
     told: Told<'d>,
     all: Bag,
+    /// Of what it tells that went wrong.
+    troubles: Bag,
     wishes: Vec<Bag>,
     /// How much of a handover it is: nothing of one at 0, a whole one at 1.
     fullness: f64,
@@ -28,18 +47,22 @@ pub(super) struct Heard<'d> {
 
 impl<'d> Heard<'d> {
     pub(super) fn of(told: Told<'d>, brief: &Brief<'_>) -> Self {
-        let (mut all, mut wishes) = (Bag::default(), Vec::new());
+        let (mut all, mut troubles, mut wishes) = (Bag::default(), Bag::default(), Vec::new());
         let tokens: Tokens =
             told.statements.iter().map(|statement| brief.counter.count(statement.text.as_str())).sum();
         let fullness = (tokens.number() as f64 / brief.budget.share(WHOLE).number().max(1) as f64).min(1.0);
         for statement in told.statements {
             let bag = Bag::of(statement.text.as_str());
             all.join(&bag);
+            let words = statement.text.as_str().to_lowercase();
+            if TROUBLE.iter().any(|word| words.contains(word)) {
+                troubles.join(&bag);
+            }
             if matches!(statement.section, Section::Constraints | Section::Goal | Section::ActiveTask) {
                 wishes.push(bag);
             }
         }
-        Self { told, all, wishes, fullness }
+        Self { told, all, troubles, wishes, fullness }
     }
 
     /// What a candidate is worth beside what was told; nothing where that says it already.
@@ -56,7 +79,8 @@ impl<'d> Heard<'d> {
             let says = |wish: &Bag| own.share_in(wish) >= SAID_RULE && own.limits().is_subset(wish.limits());
             return (!self.wishes.iter().any(says)).then_some(1.0);
         }
-        let share = own.share_in(&self.all);
+        // A failure is said by what tells of one, and not by what calls it a success.
+        let share = own.share_in(if sketch.is_failure() { &self.troubles } else { &self.all });
         // What the agent thought on the way is for the summary to tell, right or wrong; where there is none, it is all there is.
         let thought = matches!(sketch.what, What::Answer(..) | What::Heard(_));
         let wanted = if thought { 1.0 - self.fullness } else { 1.0 };

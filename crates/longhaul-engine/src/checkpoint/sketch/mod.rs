@@ -9,6 +9,7 @@ use super::brief::Brief;
 use super::net::File;
 use super::statement::Statement;
 use super::{Completed, Quoted, Section};
+use crate::action::Outcome;
 use crate::evidence::{Item, Read, TaskState};
 use crate::redact::Redacted;
 use crate::transcript::BlockAt;
@@ -28,6 +29,15 @@ impl Sketch<'_> {
     /// The unit that it is about; none where it was said before all of them.
     pub(super) fn unit(&self) -> Option<usize> {
         self.at.0.checked_sub(1)
+    }
+
+    /// Whether it tells of something that did not work.
+    pub(super) fn is_failure(&self) -> bool {
+        match &self.what {
+            What::Refused(_) => true,
+            What::Run(read, _) => read.did().is_some_and(|did| did.action.outcome == Outcome::Failed),
+            _ => false,
+        }
     }
 
     /// The block that it is about, where it is about one deed.

@@ -31,6 +31,8 @@ enum About {
     RunAfterEdit,
     Edit,
     Anything,
+    /// Something that was only looked at.
+    Nothing,
 }
 
 /// What is found among this share of the best is as good.
@@ -38,6 +40,8 @@ const AS_GOOD: f32 = 0.8;
 /// A deed that shares less than this with a clause is another one; where the clause does not say what sort of deed, less than that.
 const LEAST: f32 = 0.7;
 const LEAST_OF_ANYTHING: f32 = 2.0;
+/// So few deeds are told by one name.
+const FEW: usize = 2;
 
 /// The deeds that a clause contradicts: it is about them and none of them ended as it says. Nothing where that cannot be told.
 pub(super) fn contradicted(statement: &str, clause: &str, source: &Source) -> Vec<BlockAt> {
@@ -183,6 +187,7 @@ fn about(opening: &str, part: &str) -> About {
     let opens_with = |list: &[String]| list.iter().any(|known| known == first);
     let tells_of_a_run = has_any(&prose(part), &TABLE.running);
     match () {
+        () if opens_with(&TABLE.looking) => About::Nothing,
         () if code(part).any(is_command) || opens_with(&TABLE.running) => About::Run,
         () if opens_with(&TABLE.editing) && tells_of_a_run => About::RunAfterEdit,
         () if opens_with(&TABLE.editing) => About::Edit,
@@ -230,7 +235,12 @@ fn meant<'s>(source: &'s Source, names: &Names, about: About) -> Vec<&'s Deed> {
     let found = match about {
         About::Run => best(&|deed| deed.ran, LEAST, AS_GOOD).0,
         About::Edit => best(&|deed| deed.edited, LEAST, AS_GOOD).0,
-        About::Anything => best(&|_| true, LEAST_OF_ANYTHING, AS_GOOD).0,
+        About::Nothing => Vec::new(),
+        About::Anything => {
+            let (found, shared) = best(&|_| true, 1.0, AS_GOOD);
+            // One name is enough where hardly anything has it.
+            if shared >= LEAST_OF_ANYTHING || found.len() <= FEW { found } else { Vec::new() }
+        }
         About::RunAfterEdit => {
             let (runs, of_runs) = best(&|deed| deed.ran && !deed.edited, LEAST, AS_GOOD);
             // Of several changes to one file it is the one that shares most.

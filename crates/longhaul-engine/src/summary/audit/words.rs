@@ -14,6 +14,7 @@ pub(super) struct Table {
     pub(super) commands: Vec<String>,
     pub(super) reported: Vec<String>,
     pub(super) again: Vec<String>,
+    pub(super) looking: Vec<String>,
     pub(super) running: Vec<String>,
     pub(super) editing: Vec<String>,
     pub(super) endings: Vec<String>,
