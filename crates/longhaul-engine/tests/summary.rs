@@ -158,6 +158,8 @@ fn the_evidence_of_what_was_told_wrong_is_put_back() {
     let put_back = found(&outcome.report, Mended::PutBack);
     assert!(put_back.iter().any(|text| text.contains("lexer.py")), "{put_back:?}");
     assert!(text.contains("No changes were made"), "{text}");
+    let (put_back, told) = (text.find("No changes were made").unwrap(), text.find("41 passed").unwrap());
+    assert!(put_back < told, "the summary has the last word\n{text}");
 }
 
 #[test]

@@ -203,6 +203,8 @@ const WORTH: Worth = Worth {
 
 /// Places of one block among the actions.
 const PLACES: usize = 64;
+/// Behind every place of a unit.
+const BEHIND: usize = usize::MAX / 2;
 
 pub(super) fn sketch<'d>(brief: &Brief<'d>) -> Vec<Sketch<'d>> {
     let mut sketches = Sketches { brief, list: Vec::new(), units: units(brief) };
@@ -293,10 +295,12 @@ impl<'d> Sketches<'_, 'd> {
         }
     }
 
-    /// What a model told, behind what an earlier checkpoint said.
+    /// What a model told, behind all else that is about the units which it tells of: its last words are of how things stand, and what it
+    /// lost happened before.
     fn told_by_a_model(&mut self) {
         let statements = self.brief.told.map_or(&[][..], |told| told.statements);
         let of_all = statements.len() as f64;
+        let behind = self.brief.told.and_then(|told| told.covers.last()).map_or(0, |last| last + 1);
         for (place, statement) in statements.iter().enumerate() {
             let rate = match statement.section {
                 Section::ActiveTask | Section::Goal | Section::Constraints | Section::RemainingWork => {
@@ -306,7 +310,12 @@ impl<'d> Sketches<'_, 'd> {
                 Section::CompletedActions => WORTH.told_done * (0.7 + 0.3 * place as f64 / of_all),
                 _ => WORTH.told,
             };
-            self.list.push(Sketch { what: What::Told(statement), at: (0, PLACES + place), number: 0, rate });
+            self.list.push(Sketch {
+                what: What::Told(statement),
+                at: (behind, BEHIND + place),
+                number: 0,
+                rate,
+            });
         }
     }
 
