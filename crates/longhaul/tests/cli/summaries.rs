@@ -315,7 +315,9 @@ fn summarize_shows_the_question_the_answer_and_what_was_mended() {
     let (handed, said) = summarize(&folder, &["--answer", "summary.md"]);
     assert_eq!((said.as_str(), &handed["answer"]["by"]), ("", &json!("summary.md")));
     assert_eq!(handed["findings"], answered["findings"], "a summary handed in is audited like any other");
-    assert_eq!(handed["checkpoint"], answered["checkpoint"]);
+    // What it is about differs, and with that what stands behind its words; what is said does not.
+    let said = |shown: &Value| (shown["checkpoint"]["by"].clone(), shown["checkpoint"]["tokens"].clone());
+    assert_eq!(said(&handed), said(&answered));
     assert_eq!(upstream.server.asked().len(), 2);
     let call = [&COMPRESS[..7], &["--summary", "summary.md"]].concat();
     let compressed = run(&folder, &call);
