@@ -194,7 +194,7 @@ impl Session {
     }
 
     /// Whether a checkpoint by code would have to leave out most of what it could say.
-    fn is_dense(&mut self, request: &Request<'_>, cause: &Cause) -> bool {
+    fn is_dense(&mut self, request: &Request<'_, '_>, cause: &Cause) -> bool {
         let wish = self.wish(cause, &Extra::default());
         let Request { policy, engine, transcript, .. } = request;
         match engine.plan(policy, &wish, &self.ledger, &mut self.known, transcript) {

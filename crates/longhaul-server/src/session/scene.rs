@@ -25,9 +25,11 @@ pub(super) enum Wanted {
 }
 
 /// A request that was read.
-pub(super) struct Request<'b> {
-    /// As the client sent it.
-    pub(super) transcript: Transcript<'b>,
+pub(super) struct Request<'r, 'b> {
+    /// As the client sent it,
+    pub(super) transcript: &'r Transcript<'b>,
+    /// and what its messages are known by.
+    pub(super) chain: &'r [Identity],
     pub(super) policy: Policy,
     pub(super) engine: &'static dyn Engine,
     /// What the decisions so far make of it.
@@ -46,7 +48,7 @@ pub(super) struct Size {
 /// A request with all that is known when something is decided about it.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'r, 'b> {
-    pub(super) request: &'r Request<'b>,
+    pub(super) request: &'r Request<'r, 'b>,
     /// The request as it would be sent: what the decisions so far leave of it.
     pub(super) seen: &'r Transcript<'r>,
     pub(super) size: Size,
@@ -59,6 +61,15 @@ pub(super) fn replayed<'b>(ledger: &Ledger, transcript: &Transcript<'b>) -> Resu
         return Ok(Cow::Borrowed(transcript.body));
     }
     Ok(Cow::Owned(Rewrite::new(transcript, ledger.edits(transcript))?.apply(transcript.body)))
+}
+
+/// What decisions make of a request; nothing where that is the request itself.
+#[must_use]
+pub fn replay(ledger: &Ledger, transcript: &Transcript<'_>) -> Option<String> {
+    match replayed(ledger, transcript) {
+        Ok(Cow::Owned(view)) => Some(view),
+        Ok(Cow::Borrowed(_)) | Err(_) => None,
+    }
 }
 
 /// What people said, oldest first.
