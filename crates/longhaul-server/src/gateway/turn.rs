@@ -373,7 +373,7 @@ impl Turned {
         let usage = match ending {
             Ending::Whole(Some(reply)) if status < 300 => {
                 let usage = reply.usage.unwrap_or_default();
-                for line in claim.session().after(&usage, now).await.said {
+                for line in claim.session().after(&usage).await.said {
                     tracing::info!("{line}");
                 }
                 usage

@@ -7,7 +7,7 @@ use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::Engine;
 use longhaul_engine::policy::Policy;
 use longhaul_engine::transcript::{Speaker, Unit, UnitKind};
-use longhaul_engine::{Refused, Rewrite, Transcript};
+use longhaul_engine::{Refused, Transcript};
 
 use super::command::Compress;
 use super::gauge::{Count, Measured};
@@ -57,10 +57,8 @@ pub(super) struct Scene<'r, 'b> {
 
 /// What decisions make of a request that they are about.
 pub(super) fn replayed<'b>(ledger: &Ledger, transcript: &Transcript<'b>) -> Result<Cow<'b, str>, Refused> {
-    if ledger.is_empty() || !ledger.matches(transcript) {
-        return Ok(Cow::Borrowed(transcript.body));
-    }
-    Ok(Cow::Owned(Rewrite::new(transcript, ledger.edits(transcript))?.apply(transcript.body)))
+    let replay = ledger.replay(transcript)?;
+    Ok(replay.map_or(Cow::Borrowed(transcript.body), |replay| Cow::Owned(replay.apply(transcript.body))))
 }
 
 /// What decisions make of a request; nothing where that is the request itself.

@@ -197,4 +197,15 @@ mod tests {
         }
         assert!(number(1, MOST_MESSAGES) < number(2, 0));
     }
+
+    #[test]
+    fn the_list_of_tables_names_all_that_the_migrations_make() {
+        let made = |statements: &'static str| {
+            let starts = ["CREATE TABLE ", "CREATE VIRTUAL TABLE "];
+            let rest = move |line: &'static str| starts.iter().find_map(|start| line.strip_prefix(start));
+            statements.lines().filter_map(rest).filter_map(|rest| rest.split([' ', '(']).next())
+        };
+        assert!(MIGRATIONS.iter().flat_map(|step| made(step.sqlite)).eq(TABLES));
+        assert!(MIGRATIONS.iter().flat_map(|step| made(step.postgres)).eq(TABLES));
+    }
 }

@@ -27,7 +27,6 @@ mod provider;
 mod question;
 mod reading;
 mod said;
-mod table;
 mod trouble;
 mod wire;
 mod wording;

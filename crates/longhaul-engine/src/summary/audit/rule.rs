@@ -1,4 +1,4 @@
-//! A rule as a person gave it, and whether a summary turned it round.
+//! A rule as a person gave it, and whether a statement turns it round.
 
 use std::fmt;
 
@@ -8,6 +8,9 @@ use crate::evidence::Bag;
 /// So much of a rule and of a statement is the same where they are about the same.
 const SAME: f32 = 0.75;
 
+/// So many characters of a rule say which one it is.
+const SHOWN: usize = 160;
+
 pub(super) struct Rule {
     text: String,
     about: Bag,
@@ -15,7 +18,7 @@ pub(super) struct Rule {
 
 impl Rule {
     pub(super) fn of(text: &str) -> Self {
-        Self { text: on_one_line(text, 160), about: Bag::of(text) }
+        Self { text: on_one_line(text, SHOWN), about: Bag::of(text) }
     }
 
     /// Whether a statement is about the same, but not what it allows or forbids, or for how long.
