@@ -1,0 +1,7 @@
+//! The gateway, between clients and a simulator of the providers.
+
+#[path = "../simulator/mod.rs"]
+mod simulator;
+
+mod first;
+mod ground;
