@@ -91,3 +91,13 @@ async fn a_response_goes_on_from_the_one_before() {
     let came = ask(&simulator, Dialect::Responses, &unknown).await;
     assert_eq!((came.status, &came.json()["error"]["code"]), (400, &json!("previous_response_not_found")));
 }
+
+#[tokio::test]
+async fn who_says_it_is_a_part_of_what_is_said() {
+    let simulator = Simulator::start(Settings::default()).await;
+    for role in ["user", "developer", "system"] {
+        let body = json!({ "model": "gpt-4.1", "messages": [{ "role": role, "content": words(2_000) }] });
+        ask(&simulator, Dialect::Chat, &body).await;
+        assert_eq!(simulator.last().unwrap().tokens.unwrap().unlimited, 0, "{role}");
+    }
+}
