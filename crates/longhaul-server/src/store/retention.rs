@@ -80,11 +80,16 @@ async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<(
     let messages = "DELETE FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
     sql.run(messages, &[first.into(), last.into(), tenant.id.into()]).await?;
     lead_elsewhere(sql, tenant, session.family, &forgotten).await?;
+    for forget in [
+        "DELETE FROM states WHERE session = $1 AND tenant = $2",
+        "DELETE FROM traffic WHERE session = $1 AND tenant = $2",
+    ] {
+        sql.run(forget, &own).await?;
+    }
     if children == 0 {
         for forget in [
             "DELETE FROM requests WHERE session = $1 AND tenant = $2",
             "DELETE FROM epochs WHERE session = $1 AND tenant = $2",
-            "DELETE FROM states WHERE session = $1 AND tenant = $2",
             "DELETE FROM sessions WHERE id = $1 AND tenant = $2",
         ] {
             sql.run(forget, &own).await?;
@@ -92,7 +97,6 @@ async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<(
         sql.run("DELETE FROM remains WHERE session = $1", &[id.into()]).await?;
         return Ok(());
     }
-    sql.run("DELETE FROM states WHERE session = $1 AND tenant = $2", &own).await?;
     let longer = [session.id.0.into(), tenant.id.into(), keep.into()];
     sql.run("DELETE FROM requests WHERE session = $1 AND tenant = $2 AND length > $3", &longer).await?;
     sql.run("DELETE FROM epochs WHERE session = $1 AND tenant = $2 AND reach > $3", &longer).await?;

@@ -143,7 +143,7 @@ impl Ground {
 }
 
 /// All that the schema has.
-pub(crate) const TABLES: [&str; 12] = [
+pub(crate) const TABLES: [&str; 15] = [
     "tenants",
     "sessions",
     "messages",
@@ -156,6 +156,9 @@ pub(crate) const TABLES: [&str; 12] = [
     "terms",
     "states",
     "models",
+    "keys",
+    "uses",
+    "traffic",
 ];
 
 /// Runs a statement on a PostgreSQL database, past the store.
