@@ -58,7 +58,7 @@ pub use session::{Lineage, Reason, Session, SessionId, State};
 pub use sqlite::Sync;
 pub use tenant::Tenant;
 pub use terms::of_message as terms_of;
-pub use traffic::{Action as TrafficAction, Totals, Traffic};
+pub use traffic::{Action, Totals, Traffic};
 
 use postgres::Postgres;
 use sql::Sql;

@@ -41,7 +41,10 @@ async fn with_compression_off_every_byte_passes() {
     .await;
     let body = "{ \"model\" : \"gpt-5\",\n\"messages\": [ {\"role\":\"user\",\"content\":\"h\\u0069\"} ] }";
     let response = ground.post("/v1/chat/completions", body).await;
-    assert_eq!((response.status().as_u16(), header(&response, "x-longhaul-action")), (200, "none".to_owned()));
+    assert_eq!(
+        (response.status().as_u16(), header(&response, "x-longhaul-action")),
+        (200, "none".to_owned())
+    );
     let reply = response.bytes().await.unwrap();
     let seen = simulator.last().unwrap();
     assert_eq!((seen.text(), &reply), (body, &seen.reply));

@@ -86,13 +86,16 @@ impl Ground {
             };
             served.serve(listener, stopped).await.unwrap();
         });
+        // Who is first settles it for all.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { url, gateway, store, http, stop: Some(stop), serving: Some(serving) }
     }
 
     /// Sends a body to a path.
     pub(crate) async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
-        let request = self.http.post(format!("{}{path}", self.url)).header("content-type", "application/json");
+        let request =
+            self.http.post(format!("{}{path}", self.url)).header("content-type", "application/json");
         request.header("x-api-key", "sk-client-of-the-test").body(body).send().await.unwrap()
     }
 
