@@ -53,7 +53,7 @@ async fn with_compression_off_every_byte_passes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_are_answered_here_and_leave_no_trace() {
     let simulator = Simulator::start(Settings::default()).await;
-    let ground = Ground::start(settings(&simulator.origin()), &simulator).await;
+    let ground = Ground::start(with_window(settings(&simulator.origin()), MODEL, 32_000), &simulator).await;
     let mut agent = Agent::new(MODEL);
     (0..12).for_each(|_| agent.step(80));
     assert_eq!(ground.post_json("/v1/messages", &agent.body()).await.status(), 200);

@@ -96,6 +96,7 @@ impl Ground {
     pub(crate) async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
         let request =
             self.http.post(format!("{}{path}", self.url)).header("content-type", "application/json");
+        let request = request.header("anthropic-version", "2023-06-01");
         request.header("x-api-key", "sk-client-of-the-test").body(body).send().await.unwrap()
     }
 

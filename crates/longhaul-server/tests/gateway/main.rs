@@ -3,5 +3,6 @@
 #[path = "../simulator/mod.rs"]
 mod simulator;
 
+mod corpus;
 mod first;
 mod ground;
