@@ -48,7 +48,8 @@ struct Course {
 #[tokio::test(flavor = "multi_thread")]
 async fn real_sessions_run_past_their_window_and_stay_cached() {
     let Some(shared) = shared() else { return };
-    let most = std::env::var("LONGHAUL_SESSIONS").ok().and_then(|most| most.parse().ok()).unwrap_or(usize::MAX);
+    let most =
+        std::env::var("LONGHAUL_SESSIONS").ok().and_then(|most| most.parse().ok()).unwrap_or(usize::MAX);
     let only = std::env::var("LONGHAUL_ONLY").unwrap_or_default();
     let mut sessions = sessions(&shared.join("corpus"));
     sessions.retain(|session| session.name.contains(&only));
@@ -80,14 +81,18 @@ async fn real_sessions_run_past_their_window_and_stay_cached() {
         all = all + course.tokens;
         (requests, compactions) = (requests + course.requests, compactions + course.compactions);
     }
-    println!("{requests} requests, {compactions} compactions, read {:.3} of all prompt tokens", all.read_share());
+    println!(
+        "{requests} requests, {compactions} compactions, read {:.3} of all prompt tokens",
+        all.read_share()
+    );
     assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert!(all.read_share() >= 0.90, "{all:?}");
 }
 
 fn sessions(corpus: &Path) -> Vec<Recorded> {
     let files = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
     files.sort();
     files.iter().filter_map(|file| session(file)).collect()
 }
@@ -109,13 +114,19 @@ fn session(file: &Path) -> Option<Recorded> {
     }
     // What a provider refuses as it is says nothing about us.
     let last = transcript.first_messages(*requests.last()?);
-    let is_taken = check(&last, dialect, &target(dialect, &model.name)).iter().all(|found| found.severity != Severity::Error);
+    let is_taken = check(&last, dialect, &target(dialect, &model.name))
+        .iter()
+        .all(|found| found.severity != Severity::Error);
     if !is_taken {
         println!("{name}: no provider would take it as it is");
         return None;
     }
-    let at = |share: usize| requests[(requests.len() - 1) * share / 8];
-    let floors = (1..=8).map(|share| floor(&transcript.first_messages(at(share)), dialect));
+    // Where most is added at once, most of it can be the newest turn.
+    let sizes: Vec<usize> = requests.iter().map(|count| transcript.first_messages(*count).len()).collect();
+    let mut by_growth: Vec<usize> = (1..requests.len()).collect();
+    by_growth.sort_by_key(|at| std::cmp::Reverse(sizes[*at] - sizes[at - 1]));
+    let largest = by_growth.iter().take(6).chain(by_growth.last()).map(|at| requests[*at]);
+    let floors = largest.map(|count| floor(&transcript.first_messages(count), dialect));
     let window = (tokens / 4).max(2 * floors.max().unwrap_or_default());
     let model = transcript.model.as_deref().unwrap_or("house-model").to_owned();
     Some(Recorded { name, dialect, model, tokens, window, requests, body: text.clone() })
@@ -142,7 +153,8 @@ async fn run(session: &Recorded) -> Result<Course, String> {
     let limits = Limits { window: session.window, ..Limits::default() };
     let speaker = says(|_, number| Say::text(format!("step {number} is done")));
     let simulator =
-        Simulator::start(Settings { limits, room, speaker, models: BTreeMap::new(), ..Settings::default() }).await;
+        Simulator::start(Settings { limits, room, speaker, models: BTreeMap::new(), ..Settings::default() })
+            .await;
     let settings = with_window(settings(&simulator.origin()), &session.model, session.window);
     let ground = Ground::start(settings, &simulator).await;
     let path = match session.dialect {
@@ -156,7 +168,17 @@ async fn run(session: &Recorded) -> Result<Course, String> {
         let body = streamed(&transcript, *count, number % 2 == 0);
         let response = ground.post(path, body).await;
         let (status, action) = (response.status().as_u16(), header(&response, "x-longhaul-action"));
+        let sizes = header(&response, "x-longhaul-tokens");
         let reply = response.bytes().await.map_err(|error| error.to_string())?;
+        if std::env::var_os("LONGHAUL_TRACE").is_some() {
+            let all = simulator.seen();
+            println!(
+                "  {number}: {action} {sizes} {:?}",
+                all.iter()
+                    .map(|seen| (seen.status, seen.tokens.map(|t| (t.total, t.read, t.unlimited))))
+                    .collect::<Vec<_>>()
+            );
+        }
         let mut seen = simulator.take();
         let refused = seen.iter().find(|seen| seen.is_refused());
         if let Some(refused) = refused {
