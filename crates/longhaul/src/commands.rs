@@ -14,6 +14,7 @@ pub(crate) mod explain;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod init;
+pub(crate) mod keys;
 pub(crate) mod man;
 pub(crate) mod recall;
 pub(crate) mod redact;

@@ -11,6 +11,7 @@ mod configuration;
 mod cost;
 mod digest;
 mod files;
+mod keys;
 mod redact;
 #[path = "../../../longhaul-server/tests/scripted/mod.rs"]
 mod scripted;
