@@ -164,12 +164,12 @@ impl Store {
             .await
     }
 
-    /// Deletes what is too old or too much, and gives back its room.
-    pub async fn sweep(&self, tenant: &Tenant, expiry: Expiry) -> Result<Swept> {
+    /// Deletes what of these tenants is too old or too much, and gives back its room. The oldest go first, whosever they are.
+    pub async fn sweep(&self, tenants: &[Tenant], expiry: Expiry) -> Result<Swept> {
         let mut swept = Swept { before: self.size().await?, ..Swept::default() };
         if let Some(before) = expiry.before {
-            let old = self.oldest(tenant).await?;
-            for session in old.iter().take_while(|session| session.updated < before) {
+            let old = self.oldest(tenants).await?;
+            for (tenant, session) in old.iter().take_while(|(_, session)| session.updated < before) {
                 self.delete(tenant, session.id).await?;
                 swept.sessions.push(session.name.clone());
             }
@@ -185,7 +185,7 @@ impl Store {
             // A message takes more room than its text: its share of the indexes and of what stands around it.
             let room = swept.after as f64 / self.words().await?.max(1) as f64;
             let mut freed = 0.0;
-            for session in self.oldest(tenant).await? {
+            for (tenant, session) in self.oldest(tenants).await? {
                 if freed >= excess as f64 {
                     break;
                 }
@@ -199,11 +199,15 @@ impl Store {
         Ok(swept)
     }
 
-    /// All sessions, those that were written longest ago first.
-    async fn oldest(&self, tenant: &Tenant) -> Result<Vec<Session>> {
-        let mut sessions = self.sessions(tenant, usize::MAX >> 1).await?;
-        sessions.reverse();
-        Ok(sessions)
+    /// All sessions, those that were written longest ago first, and whose they are.
+    async fn oldest<'t>(&self, tenants: &'t [Tenant]) -> Result<Vec<(&'t Tenant, Session)>> {
+        let mut all = Vec::new();
+        for tenant in tenants {
+            let sessions = self.sessions(tenant, usize::MAX >> 1).await?;
+            all.extend(sessions.into_iter().map(|session| (tenant, session)));
+        }
+        all.sort_by_key(|(_, session)| (session.updated, session.id));
+        Ok(all)
     }
 
     /// The bytes of all messages, whosever they are.

@@ -1,17 +1,19 @@
 //! `longhaul show`: one session of the store.
 
-use longhaul_server::store::{Epoch, Lineage, Request, Session};
+use longhaul_server::store::{Epoch, Lineage, Request, Session, Tenant};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::ShowArgs;
 use crate::failure::Failure;
 use crate::output::{self, FAINT, GOOD, Line, Page, STRONG};
-use crate::store::{self, Kept, Whereabouts};
+use crate::store::{self, Kept, Owned, Whereabouts};
 
 #[derive(Serialize)]
 struct Answer<'a> {
     session: &'a str,
+    /// Whose it is.
+    tenant: &'a str,
     title: Option<&'a str>,
     model: Option<&'a str>,
     dialect: &'static str,
@@ -75,6 +77,7 @@ struct One<'a> {
 struct Told {
     /// The option that names its store again.
     place: String,
+    tenant: Tenant,
     session: Session,
     lineage: Lineage,
     requests: Vec<Request>,
@@ -82,12 +85,12 @@ struct Told {
 }
 
 impl Told {
-    fn of(kept: &Kept, session: Session, place: String) -> Result<Self, Failure> {
-        let (store, tenant) = (&kept.store, &kept.tenant);
-        let lineage = kept.run(store.lineage(tenant, &session))?;
-        let requests = kept.run(store.requests(tenant, &session))?;
-        let epochs = kept.run(store.epochs(tenant, &session))?;
-        Ok(Self { place, session, lineage, requests, epochs })
+    fn of(kept: &Kept, Owned { tenant, session }: Owned, place: String) -> Result<Self, Failure> {
+        let store = &kept.store;
+        let lineage = kept.run(store.lineage(&tenant, &session))?;
+        let requests = kept.run(store.requests(&tenant, &session))?;
+        let epochs = kept.run(store.epochs(&tenant, &session))?;
+        Ok(Self { place, tenant, session, lineage, requests, epochs })
     }
 
     fn in_force(&self, epoch: &Epoch) -> bool {
@@ -107,8 +110,7 @@ impl Told {
 
 pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
     let kept = Whereabouts::of(&args.place)?.existing()?;
-    let session = kept.session(&args.id)?;
-    let told = Told::of(&kept, session, store::option(args.place.store.as_deref()))?;
+    let told = Told::of(&kept, kept.session(&args.id)?, store::option(args.place.store.as_deref()))?;
     if let Some(number) = args.epoch {
         return one(args, &told, number);
     }
@@ -127,6 +129,7 @@ fn answer(told: &Told) -> Answer<'_> {
     };
     Answer {
         session: &session.name,
+        tenant: told.tenant.name(),
         title: session.title.as_deref(),
         model: session.model.as_deref(),
         dialect: session.dialect.name(),
@@ -187,6 +190,9 @@ fn page(told: &Told) -> Page {
     let Told { session, lineage, requests, epochs, .. } = told;
     let mut page = Page::default();
     row(&mut page, "session", &store::name(&session.name));
+    if told.tenant.name() != store::TENANT {
+        row(&mut page, "tenant", told.tenant.name());
+    }
     row(&mut page, "title", session.title.as_deref().unwrap_or("-"));
     let (model, dialect) = (session.model.as_deref().unwrap_or("not named"), session.dialect.name());
     row(&mut page, "model", &format!("{model} ({dialect})"));

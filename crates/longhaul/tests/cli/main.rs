@@ -20,4 +20,5 @@ mod store;
 mod store_places;
 mod summaries;
 mod support;
+mod tenants;
 mod terminal;
