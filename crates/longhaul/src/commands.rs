@@ -23,5 +23,6 @@ pub(crate) mod show;
 pub(crate) mod stats;
 pub(crate) mod summarize;
 pub(crate) mod tokens;
+mod traffic;
 pub(crate) mod undo;
 pub(crate) mod vacuum;

@@ -1,10 +1,11 @@
 //! `longhaul show`: one session of the store.
 
-use longhaul_server::store::{Epoch, Lineage, Request, Session, Tenant};
+use longhaul_server::store::{Epoch, Lineage, Request, Session, Tenant, Totals, Traffic};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::ShowArgs;
+use crate::commands::traffic::Passed;
 use crate::failure::Failure;
 use crate::output::{self, FAINT, GOOD, Line, Page, STRONG};
 use crate::store::{self, Kept, Owned, Whereabouts};
@@ -34,6 +35,8 @@ struct Answer<'a> {
     ancestors: Vec<Relative<'a>>,
     children: Vec<Relative<'a>>,
     epochs: Vec<View<'a>>,
+    /// What went through the gateway, where anything did.
+    traffic: Option<Passed<'a>>,
 }
 
 #[derive(Serialize)]
@@ -82,6 +85,8 @@ struct Told {
     lineage: Lineage,
     requests: Vec<Request>,
     epochs: Vec<Epoch>,
+    totals: Totals,
+    traffic: Vec<Traffic>,
 }
 
 impl Told {
@@ -90,7 +95,13 @@ impl Told {
         let lineage = kept.run(store.lineage(&tenant, &session))?;
         let requests = kept.run(store.requests(&tenant, &session))?;
         let epochs = kept.run(store.epochs(&tenant, &session))?;
-        Ok(Self { place, tenant, session, lineage, requests, epochs })
+        let totals = kept.run(store.session_totals(&tenant, session.id))?;
+        let traffic = kept.run(store.traffic(&tenant, session.id))?;
+        Ok(Self { place, tenant, session, lineage, requests, epochs, totals, traffic })
+    }
+
+    fn passed(&self) -> Option<Passed<'_>> {
+        Passed::of(&self.totals, &self.traffic)
     }
 
     fn in_force(&self, epoch: &Epoch) -> bool {
@@ -145,6 +156,7 @@ fn answer(told: &Told) -> Answer<'_> {
         ancestors: lineage.ancestors.iter().map(relative).collect(),
         children: lineage.children.iter().map(relative).collect(),
         epochs: epochs.iter().map(|epoch| told.view(epoch)).collect(),
+        traffic: told.passed(),
     }
 }
 
@@ -219,6 +231,9 @@ fn page(told: &Told) -> Page {
     }
     if session.head.is_none() {
         row(&mut page, "in force", "the history as the client sent it");
+    }
+    if let Some(passed) = told.passed() {
+        passed.tell(&mut page);
     }
     if epochs.is_empty() {
         return page;

@@ -1,8 +1,12 @@
 //! A store that a gateway shares out among several tenants, through the binary: who holds it sees all of it.
 
+use std::time::Duration;
+
+use longhaul_engine::Tokens;
+use longhaul_engine::prices::{Dollars, Usage};
 use longhaul_engine::redact::Rules;
 use longhaul_server::agents::Moment;
-use longhaul_server::store::{Place, Session, Store, Sync, Tenant};
+use longhaul_server::store::{Action, Place, Session, Store, Sync, Tenant, Traffic};
 use serde_json::{Value, json};
 
 use crate::store::{Machine, body, messages};
@@ -88,4 +92,77 @@ fn who_holds_the_store_sees_every_tenants_sessions() {
     assert!(!people.contains("tenant"), "where there is one, nobody has to be told whose: {people}");
     let swept = machine.run(&["vacuum", "--older-than", "1d", "--json"]).json("vacuum.json");
     assert_eq!(swept["deleted"], json!([second]), "what is old goes, whosever it is");
+}
+
+#[test]
+fn a_session_shows_what_went_through_the_gateway() {
+    let machine = Machine::new("traffic");
+    let quiet = |at: i64| Traffic {
+        at: Moment(at),
+        model: Some("gpt-5".to_owned()),
+        action: Action::None,
+        before: Tokens(10_000),
+        after: Tokens(10_000),
+        usage: Usage::default(),
+        broke: None,
+        added: Duration::from_millis(1),
+        took: Duration::from_secs(1),
+        usd: None,
+        usd_without: None,
+    };
+    let note = |traffic: Vec<Traffic>| {
+        gateway(&machine, async |store| {
+            let (tenant, session) = recorded(&store, "team", "quince", 1_000).await;
+            for one in &traffic {
+                assert!(store.note_traffic(&tenant, session.id, one).await.unwrap());
+            }
+            session.name
+        })
+    };
+    let id = note(Vec::new());
+    let nothing = machine.run(&["show", &id, "--json"]).json("show.json");
+    assert_eq!(nothing["traffic"], Value::Null);
+    assert!(!machine.prints(&["show", &id]).contains("gateway"));
+
+    // What is not known is left out.
+    note(vec![quiet(0)]);
+    let shown = machine.run(&["show", &id, "--json"]).json("show.json");
+    assert_eq!((&shown["traffic"]["read_share"], &shown["traffic"]["usd"]), (&Value::Null, &Value::Null));
+    let people = machine.prints(&["show", &id]);
+    assert!(people.contains("gateway    1 request, 0 compacted; 1.0 ms added to each\n"), "{people}");
+    assert!(!people.contains("cache ") && !people.contains("money"), "{people}");
+
+    let usage = Usage { input: Some(Tokens(4_000)), read: Some(Tokens(3_000)), ..Usage::default() };
+    let miss = |n: i64| Traffic {
+        action: Action::Compacted,
+        after: Tokens(4_000),
+        usage,
+        broke: Some(format!("reason {n}")),
+        usd: Some(Dollars(0.25)),
+        usd_without: Some(Dollars(0.125)),
+        ..quiet(n * 1_000)
+    };
+    note((1..=6).map(miss).collect());
+    note(vec![Traffic { action: Action::Bypassed("deadline".to_owned()), ..quiet(9_000) }]);
+    let shown = machine.run(&["show", &id, "--json"]).json("show.json");
+    let traffic = &shown["traffic"];
+    assert_eq!(
+        (&traffic["requests"], &traffic["compacted"], &traffic["bypassed"]),
+        (&json!(8), &json!(6), &json!(1))
+    );
+    assert_eq!(traffic["tokens"], json!({"before": 80_000, "after": 44_000}));
+    assert_eq!((&traffic["read_share"], &traffic["usd"]), (&json!(0.75), &json!(1.5)));
+    assert_eq!(traffic["usd_saved"], json!(-0.75));
+    let reasons: Vec<&Value> =
+        traffic["misses"].as_array().unwrap().iter().map(|miss| &miss["why"]).collect();
+    assert_eq!(reasons, ["reason 6", "reason 5", "reason 4", "reason 3", "reason 2"]);
+    let people = machine.prints(&["show", &id]);
+    for line in [
+        "gateway    8 requests, 6 compacted, 1 bypassed; 1.0 ms added to each",
+        "cache      75.0 % of 24,000 prompt tokens were read from it",
+        "money      $1.50 spent, -$0.75 saved: a loss",
+        "miss       1970-01-01T00:00:06Z, gpt-5: reason 6",
+    ] {
+        assert!(people.lines().any(|shown| shown == line), "{line}\n{people}");
+    }
 }
