@@ -14,6 +14,7 @@ import gzip
 import http.server
 import json
 import pathlib
+import sys
 import tempfile
 import threading
 import zlib
@@ -42,6 +43,16 @@ class Model(http.server.ThreadingHTTPServer):
     @property
     def url(self):
         return f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request, client_address):
+        """A client that leaves is no news; anything else is."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+    def begin(self, play, dump):
+        """The next client."""
+        with self.one_at_a_time:
+            self.play, self.dump, self.arrived, self.strange = play, dump, 0, []
 
     def start(self):
         threading.Thread(target=self.serve_forever, daemon=True).start()

@@ -1,6 +1,6 @@
 """What the scripted model does with one client: a tool call a turn through a folder of logs, then a last word.
 
-The folder has one file a step. The play takes the tools as the client offers them, calls one that runs a command or reads a file,
+The folder has one file a step. Every fifth step takes two files at once, where the client allows it. The play takes the tools as the client offers them, calls one that runs a command or reads a file,
 and goes on by its own count of steps, not by what the transcript shows: most of that may have been folded into a checkpoint.
 """
 import dataclasses
@@ -94,8 +94,10 @@ class Request:
 class Play:
     """One client's session, from its first request to the last word."""
 
-    def __init__(self, folder, window, steps, word):
+    def __init__(self, folder, window, steps, word, farewell=None):
+        """A farewell is a command with which the client wants to be ended, for those that a plain answer does not end."""
         self.folder, self.window, self.steps, self.word = pathlib.Path(folder), window, steps, word
+        self.farewell = farewell
         self.made = 0
         self.replies = 0
         self.requests = []
@@ -145,9 +147,17 @@ class Play:
         if not self.belongs(seen):
             return Reply(id, self.aside(seen), [])
         if self.made >= self.steps:
-            return Reply(id, f"All {self.steps} parts are read. The code word is {self.word}.", [])
-        self.made += 1
-        return Reply(id, f"Part {self.made} of {self.steps} comes next.", [self.fitting(seen.tools, self.made)])
+            return Reply(id, f"All {self.steps} parts are read. The code word is {self.word}.", self.ending(seen))
+        first = self.made + 1
+        self.made = min(first + 1, self.steps) if seen.several and first % 5 == 0 else first
+        calls = [self.fitting(seen.tools, step) for step in range(first, self.made + 1)]
+        return Reply(id, f"Part {self.made} of {self.steps} comes next.", calls)
+
+    def ending(self, seen):
+        if self.farewell is None:
+            return []
+        name = next(filter(RUNS.match, seen.tools))
+        return [Call(self.id(self.steps + 1), name, arguments(seen.tools[name], COMMAND, self.farewell.format(word=self.word)))]
 
     def aside(self, seen):
         return json.dumps(blank(seen.schema)) if seen.schema else "Reading the logs"

@@ -1,7 +1,7 @@
 """What the three dialects share: a request as the scripted model sees it, and a reply as it means it.
 
-Each dialect is a module with `read(body)`, `whole(reply, body, usage)`, `events(reply, body, usage)` and `refusal(kind, message …)`;
-`BY_PATH` says which route speaks which.
+Each dialect is a module with `read(body)`, what it answers (`whole`, or `events` of a stream), and how it refuses (`too_long`,
+`mispaired`).
 """
 import dataclasses
 import json
@@ -16,6 +16,7 @@ class Seen:
     calls: list                # rounds of call ids, in order: [{"a", "b"}, {"c"}]
     orphans: list              # what a provider would refuse about them, in words
     schema: dict | None = None # the shape that an answer must have, where one is asked for
+    several: bool = True       # more than one call in a turn is welcome
 
     @property
     def tokens(self):

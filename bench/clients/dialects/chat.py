@@ -28,6 +28,7 @@ def read(body):
         calls=[called for called, _ in rounds(messages) if called],
         orphans=unpaired(rounds(messages)),
         schema=(form.get("json_schema") or {}).get("schema"),
+        several=body.get("parallel_tool_calls") is not False,
     )
 
 

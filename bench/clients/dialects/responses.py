@@ -38,6 +38,7 @@ def read(body):
         calls=[[id] for id in called],
         orphans=[] if stored else unpaired([(called, answered)]),
         schema=((body.get("text") or {}).get("format") or {}).get("schema"),
+        several=body.get("parallel_tool_calls") is not False,
     )
 
 
