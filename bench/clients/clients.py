@@ -9,7 +9,7 @@ import typing
 
 HERE = pathlib.Path(__file__).parent
 TASK = "Read all parts of the log in the folder logs, one after the other, and tell me the code word."
-KEYS = {"ANTHROPIC_API_KEY": "sk-ant-not-a-key", "OPENAI_API_KEY": "sk-not-a-key"}
+KEYS = {"ANTHROPIC_API_KEY": "sk-ant-api03-not-a-key", "OPENAI_API_KEY": "sk-not-a-key"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,8 @@ CLIENTS = [
             "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "2"},
         farewell="echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo {word}"),
     Client(
-        name="hermes", registry="pip", package="hermes-agent", pin="0.19.0", model="claude-opus-4-5", window=48_000,
+        name="hermes", registry="pip", package="hermes-agent", pin="0.19.0", beside=("anthropic==0.87.0",), model="claude-opus-4-5",
+        window=48_000,
         command=lambda at: [at.pip("hermes-agent", "hermes"), "-z", TASK, "--provider", "anthropic", "-m", "claude-opus-4-5", "--yolo"],
         variables=lambda at: {"ANTHROPIC_BASE_URL": at.url}),
 ]

@@ -136,6 +136,7 @@ def arguments():
     parser.add_argument("--longhaul", type=pathlib.Path, help="the program; target/release/longhaul, else target/debug/longhaul")
     parser.add_argument("--only", action="append", metavar="NAME", help="clients whose names begin so; can be given again")
     parser.add_argument("--direct", action="store_true", help="without the gateway, with a large window")
+    parser.add_argument("--untold", action="store_true", help="the gateway is not told the windows: it has to learn them from refusals")
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "target" / "clients", help="for packages, homes and logs")
     parser.add_argument("--steps", type=int, default=14)
     parser.add_argument("--size", type=int, default=12_000, help="characters that each step's command prints")
@@ -158,7 +159,7 @@ def main():
     between = None
     try:
         if not args.direct:
-            windows = {client.model: args.window or client.window for client in clients.CLIENTS}
+            windows = {} if args.untold else {client.model: args.window or client.window for client in clients.CLIENTS}
             between = gateway.Gateway(args.longhaul, server.url, windows, args.work / "gateway")
         outcomes = []
         for client in there:
