@@ -1,5 +1,6 @@
 //! What the providers make of a request.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Read;
 
@@ -56,8 +57,14 @@ pub(super) struct Answer {
 pub(super) struct Providers {
     meter: Meter,
     cache: Cache,
-    /// What each stored response of Responses goes on from, by whose and which it is.
-    stored: HashMap<(u64, String), Vec<Value>>,
+    /// The stored responses of Responses, by whose and which they are.
+    stored: HashMap<(u64, String), Stored>,
+}
+
+/// A response that a later request can go on from: what was asked, and what was said to it.
+struct Stored {
+    body: Bytes,
+    output: Vec<Value>,
 }
 
 impl Asked<'_> {
@@ -107,7 +114,10 @@ impl Providers {
         let Some(model) = request["model"].as_str() else {
             return Err(Refusal::invalid("model: Field required").param("model"));
         };
-        let whole = self.whole(dialect, &request, credential)?;
+        let whole = match dialect {
+            Dialect::Responses => self.whole(&request, credential)?,
+            Dialect::Messages | Dialect::Chat => Cow::Borrowed(&request),
+        };
         rules::judge(dialect, body, &request, &whole)?;
         let prompt = Prompt::of(dialect, &whole, &mut self.meter);
         match dialect {
@@ -151,28 +161,38 @@ impl Providers {
         };
         if dialect == Dialect::Responses && request["store"] != false {
             let (id, output) = reply.output_items();
-            let items = items(&whole["input"]).into_iter().chain(output).collect();
-            self.stored.insert((credential, id), items);
+            self.stored.insert((credential, id), Stored { body: asked.body.clone(), output });
         }
         let streams = request["stream"] == true;
         Ok(Answer { status: 200, pieces: reply.pieces(dialect), streams, tokens: Some(tokens) })
     }
 
     /// The request with what is stored of the response that it goes on from.
-    fn whole(&self, dialect: Dialect, request: &Value, credential: u64) -> Result<Value, Refusal> {
-        let mut whole = request.clone();
-        if dialect == Dialect::Responses
-            && let Some(id) = request["previous_response_id"].as_str()
-        {
-            let Some(before) = self.stored.get(&(credential, id.to_owned())) else {
-                let message = format!("Previous response with id '{id}' not found.");
-                return Err(Refusal::invalid(message)
-                    .code("previous_response_not_found")
-                    .param("previous_response_id"));
-            };
-            whole["input"] = before.iter().cloned().chain(items(&request["input"])).collect();
+    fn whole<'r>(&self, request: &'r Value, credential: u64) -> Result<Cow<'r, Value>, Refusal> {
+        if request["previous_response_id"].is_null() {
+            return Ok(Cow::Borrowed(request));
         }
-        Ok(whole)
+        let mut whole = request.clone();
+        whole["input"] = Value::Array(self.history(request, credential)?);
+        Ok(Cow::Owned(whole))
+    }
+
+    /// All items that a request goes on from, and its own.
+    fn history(&self, request: &Value, credential: u64) -> Result<Vec<Value>, Refusal> {
+        let mut history = Vec::new();
+        if let Some(id) = request["previous_response_id"].as_str() {
+            let Some(before) = self.stored.get(&(credential, id.to_owned())) else {
+                let refusal = Refusal::invalid(format!("Previous response with id '{id}' not found."));
+                return Err(refusal.code("previous_response_not_found").param("previous_response_id"));
+            };
+            history = self.history(&parsed(&before.body)?.1, credential)?;
+            history.extend(before.output.iter().cloned());
+        }
+        match &request["input"] {
+            Value::String(text) => history.push(json!({ "role": "user", "content": text })),
+            input => history.extend(list(input).map(|(_, item)| item.clone())),
+        }
+        Ok(history)
     }
 
     /// The tokens of what the model says.
@@ -214,14 +234,6 @@ fn parsed(body: &[u8]) -> Result<(&str, Value), Refusal> {
     let body = std::str::from_utf8(body).map_err(|why| refuse(why.to_string()))?;
     let request = body.parse().map_err(|why: serde_json::Error| refuse(why.to_string()))?;
     Ok((body, request))
-}
-
-/// The input of Responses as items.
-fn items(input: &Value) -> Vec<Value> {
-    match input {
-        Value::String(text) => vec![json!({ "role": "user", "content": text })],
-        input => list(input).map(|(_, item)| item.clone()).collect(),
-    }
 }
 
 fn fits(dialect: Dialect, request: &Value, prompt: u64, window: u64, room: Room) -> Result<(), Refusal> {
