@@ -24,6 +24,7 @@ mod listen;
 mod live;
 mod marks;
 mod memory;
+mod pending;
 mod prepare;
 mod relay;
 mod settings;
@@ -39,20 +40,22 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{Method, StatusCode};
 use longhaul_engine::Dialect;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 pub use settings::{Access, KeepAlive, Limits, Settings, Switch, Upstreams};
 pub use tally::Sums;
 
-use door::Door;
+use door::{Door, Guest};
 use live::Live;
+use pending::Pending;
 use tally::Tally;
 
 use crate::agents::Moment;
-use crate::session::{Host, Incoming};
+use crate::session::{Host, Incoming, replay};
 use crate::store::Store;
 use crate::upstream::{Client, Letter, Models, Trouble};
 
@@ -75,6 +78,8 @@ pub struct Gateway {
     door: Door,
     live: Live,
     tally: Tally,
+    /// What is still to be written down of answers that have ended.
+    pending: Pending,
     /// How much is made ready at a time.
     workers: Arc<Semaphore>,
     requests: AtomicU64,
@@ -100,6 +105,7 @@ impl Gateway {
             clock: world.clock,
             door: Door::default(),
             tally: Tally::new(),
+            pending: Pending::default(),
             workers: Arc::new(Semaphore::new(cores * FOR_EACH_CORE)),
             requests: AtomicU64::new(0),
             is_ready: AtomicBool::new(true),
@@ -154,6 +160,7 @@ impl Gateway {
         }
     }
 
+    #[expect(clippy::unused_async, reason = "the router takes nothing else")]
     async fn metrics(State(gateway): State<Arc<Self>>, request: Request) -> Response {
         if let Err(closed) = Door::check_names(&request.into_parts().0, &gateway.settings) {
             return (closed.status, closed.said).into_response();
@@ -164,34 +171,47 @@ impl Gateway {
 
     /// Counts what would be sent, not what the client has: it is what the window is filled with.
     async fn count_tokens(State(gateway): State<Arc<Self>>, request: Request) -> Response {
-        let (parts, incoming) = request.into_parts();
+        let (mut parts, incoming) = request.into_parts();
         let limits = gateway.settings.limits;
+        let guest = match gateway.admit(&parts, Dialect::Messages).await {
+            Ok(guest) => guest,
+            Err(response) => return response,
+        };
         let original = match body::read(incoming, limits.body, limits.pieces).await {
             Ok(original) => original,
             Err(problem) => return speech::error(Dialect::Messages, problem.status(), problem.said()),
         };
-        let replayed = gateway.replayed(&parts, &original).await;
-        let body = replayed.map_or(original, bytes::Bytes::from);
-        gateway.hand_over(parts, Dialect::Messages, body.into()).await
+        let replayed = timeout(limits.deadline, gateway.replayed(&parts, &guest, &original)).await;
+        let body = replayed.ok().flatten().map_or(original, bytes::Bytes::from);
+        parts.headers.remove(CONTENT_LENGTH);
+        gateway.hand_over(parts, &guest, Dialect::Messages, body.into()).await
     }
 
     /// What the decisions so far make of a body; nothing where that is the body itself.
-    async fn replayed(&self, parts: &http::request::Parts, original: &bytes::Bytes) -> Option<String> {
+    async fn replayed(
+        &self,
+        parts: &http::request::Parts,
+        guest: &Guest,
+        original: &bytes::Bytes,
+    ) -> Option<String> {
         if self.settings.compression == Switch::Off
             || parts.headers.contains_key(http::header::CONTENT_ENCODING)
         {
             return None;
         }
         let text = body::text(&parts.headers, original, self.settings.limits.body)?;
-        let upstream = self.settings.upstreams.of(Dialect::Messages);
-        let guest =
-            self.door.admit(&self.store, &parts.headers, upstream, self.settings.access).await.ok()?;
+        let tenant = guest.tenant.clone()?;
         let (store, runtime) = (self.store.clone(), tokio::runtime::Handle::current());
+        let switch = self.settings.commands;
         let work = move || {
             let text = std::str::from_utf8(&text).ok()?;
-            let incoming = Incoming::read(Dialect::Messages, text, None).ok()?;
-            let found = runtime.block_on(store.find(&guest.tenant, &incoming.transcript)).ok()??;
-            crate::session::replay(&found.view.ledger, &incoming.transcript)
+            let stripped = switch.is_on().then(|| commands::find(Dialect::Messages, text)).flatten();
+            let stripped = stripped.map(|found| found.body);
+            let incoming =
+                Incoming::read(Dialect::Messages, stripped.as_deref().unwrap_or(text), None).ok()?;
+            let found = runtime.block_on(store.find(&tenant, &incoming.transcript)).ok().flatten();
+            let replayed = found.and_then(|found| replay(&found.view.ledger, &incoming.transcript));
+            replayed.or_else(|| stripped.clone())
         };
         tokio::task::spawn_blocking(work).await.ok()?
     }
@@ -200,25 +220,39 @@ impl Gateway {
     async fn pass(State(gateway): State<Arc<Self>>, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         let dialect = dialect_of(&parts);
-        gateway.hand_over(parts, dialect, reqwest::Body::wrap_stream(body.into_data_stream())).await
+        if parts.method == Method::CONNECT {
+            let said = "this gateway connects nobody to anything but its upstreams";
+            return speech::error(dialect, StatusCode::METHOD_NOT_ALLOWED, said);
+        }
+        if climbs(parts.uri.path()) {
+            let said = "a path that climbs with .. is not forwarded";
+            return speech::error(dialect, StatusCode::BAD_REQUEST, said);
+        }
+        let guest = match gateway.admit(&parts, dialect).await {
+            Ok(guest) => guest,
+            Err(response) => return response,
+        };
+        let body = body::onward(body, gateway.settings.limits.pieces);
+        gateway.hand_over(parts, &guest, dialect, body).await
+    }
+
+    /// Who it is, and an error of the dialect for whoever is not let in.
+    async fn admit(&self, parts: &http::request::Parts, dialect: Dialect) -> Result<Guest, Response> {
+        let refused = |closed: door::Closed| speech::error(dialect, closed.status, &closed.said);
+        Door::check_names(parts, &self.settings).map_err(refused)?;
+        let upstream = self.settings.upstreams.of(dialect);
+        self.door.admit(&self.store, &parts.headers, upstream, self.settings.access).await.map_err(refused)
     }
 
     /// Hands a request over to the upstream of a dialect, and its answer back.
     async fn hand_over(
         &self,
         parts: http::request::Parts,
+        guest: &Guest,
         dialect: Dialect,
         body: reqwest::Body,
     ) -> Response {
-        if let Err(closed) = Door::check_names(&parts, &self.settings) {
-            return speech::error(dialect, closed.status, &closed.said);
-        }
         let upstream = self.settings.upstreams.of(dialect);
-        let guest = self.door.admit(&self.store, &parts.headers, upstream, self.settings.access).await;
-        let guest = match guest {
-            Ok(guest) => guest,
-            Err(closed) => return speech::error(dialect, closed.status, &closed.said),
-        };
         let mut headers = turn::outgoing(&parts.headers);
         guest.pay(&mut headers, upstream);
         let letter = Letter { method: parts.method.clone(), target: turn::target(&parts), headers, body };
@@ -248,6 +282,11 @@ impl Gateway {
             }
         }
     }
+}
+
+/// Whether a path names what is above it, in any of the ways that an address can be read.
+fn climbs(path: &str) -> bool {
+    path.split(['/', '\\']).any(|step| step.to_ascii_lowercase().replace("%2e", ".") == "..")
 }
 
 /// Whose a request of another kind is: what only one provider's clients send gives it away.

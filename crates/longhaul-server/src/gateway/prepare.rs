@@ -33,6 +33,8 @@ pub(super) struct Ready {
     pub(super) claim: Claim,
     /// The body; nothing where the client's own goes on as it came.
     pub(super) body: Option<Bytes>,
+    /// Whether marks of ours are in it.
+    pub(super) is_marked: bool,
     pub(super) action: TrafficAction,
     pub(super) sizes: Sizes,
     pub(super) model: String,
@@ -107,9 +109,9 @@ impl Job {
             tracing::info!(session = claim.session().name(), "{line}");
         }
         gateway.live.ends_with(&claim, incoming.chain.last());
-        let kept = claim.session().id().is_some();
         let action = match turn.action {
-            Action::None if !kept => TrafficAction::Bypassed("store".to_owned()),
+            Action::None if !claim.session().is_recorded() => TrafficAction::Bypassed("store".to_owned()),
+            Action::None if turn.measured.is_none() => TrafficAction::Bypassed("engine".to_owned()),
             Action::None => TrafficAction::None,
             Action::Replayed => TrafficAction::Replayed,
             Action::Compacted => TrafficAction::Compacted,
@@ -117,15 +119,27 @@ impl Job {
         let sizes = turn.sizes.unwrap_or(Sizes { whole: Tokens::ZERO, sent: Tokens::ZERO });
         let model = incoming.transcript.model.as_deref().unwrap_or_default().to_owned();
         let rewritten = matches!(turn.body, std::borrow::Cow::Owned(_));
-        let marked = self.mark(claim.held(), &turn.body, &model);
+        let is_bypassed = matches!(action, TrafficAction::Bypassed(_));
+        let marked = if is_bypassed { NOTHING } else { self.mark(claim.held(), &turn.body, &model) };
         let (expected, before) = (marked.expected, claim.held().memory.counted());
+        let is_marked = marked.body.is_some();
         let body = match marked.body {
             Some(body) => Some(Bytes::from(body)),
-            None if rewritten || is_stripped => Some(Bytes::from(turn.body.into_owned())),
+            None if !is_bypassed && (rewritten || is_stripped) => Some(Bytes::from(turn.body.into_owned())),
             None => None,
         };
         let chain = marked.chain;
-        Prepared::Ready(Box::new(Ready { claim, body, action, sizes, model, expected, before, chain }))
+        Prepared::Ready(Box::new(Ready {
+            claim,
+            body,
+            is_marked,
+            action,
+            sizes,
+            model,
+            expected,
+            before,
+            chain,
+        }))
     }
 
     /// Sets the cache marks, and says what is to be expected of the cache.
@@ -138,11 +152,10 @@ impl Job {
             let caching = Caching::of(&self.gateway.settings.session.config, model, upstream, self.dialect);
             memory.caching = caching.map(|caching| (model.to_owned(), upstream.to_owned(), caching));
         }
-        let none = Outgoing { body: None, chain: None, expected: Expected::First };
-        let Some((_, _, caching)) = &memory.caching else { return none };
+        let Some((_, _, caching)) = &memory.caching else { return NOTHING };
         let price = session.policy().and_then(|policy| policy.prices.map(|prices| prices.price));
         let pace = session.lifetime(price.as_ref(), now);
-        let Some(marked) = caching.mark(self.dialect, body, pace, &mut memory.known) else { return none };
+        let Some(marked) = caching.mark(self.dialect, body, pace, &mut memory.known) else { return NOTHING };
         let lives = match caching.route {
             Route::Off(_) => Duration::ZERO,
             _ if pace == Lifetime::OneHour => ONE_HOUR,
@@ -150,7 +163,8 @@ impl Job {
         };
         let too_short = (!marked.reaches).then(|| caching.minimum());
         let expected = memory.expect(&Next { chain: &marked.chain, lives, too_short }, now);
-        Outgoing { body: marked.body, chain: Some(marked.chain), expected }
+        let body = marked.body.filter(|_| !memory.is_unmarked);
+        Outgoing { body, chain: Some(marked.chain), expected }
     }
 }
 
@@ -159,6 +173,9 @@ struct Outgoing {
     chain: Option<Chain>,
     expected: Expected,
 }
+
+/// A body as it is, of which nothing is known.
+const NOTHING: Outgoing = Outgoing { body: None, chain: None, expected: Expected::First };
 
 impl Ready {
     /// It was sent, and the provider took it.

@@ -171,8 +171,8 @@ impl Tally {
         sums.compactions += u64::from(traffic.action == TrafficAction::Compacted);
         sums.bypassed += u64::from(matches!(traffic.action, TrafficAction::Bypassed(_)));
         (sums.before, sums.after) = (sums.before + traffic.before, sums.after + traffic.after);
-        sums.input = sums.input + usage.input.unwrap_or_default();
-        sums.read = sums.read + usage.read.unwrap_or_default();
+        sums.input += usage.input.unwrap_or_default();
+        sums.read += usage.read.unwrap_or_default();
         if let (Some(spent), Some(without)) = (traffic.usd, traffic.usd_without) {
             (sums.spent, sums.without) =
                 (Dollars(sums.spent.0 + spent.0), Dollars(sums.without.0 + without.0));

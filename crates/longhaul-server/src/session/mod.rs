@@ -113,6 +113,8 @@ pub struct Session {
     previous: Ledger,
     /// What needs no second telling.
     told: BTreeSet<String>,
+    /// Whether the store knows the newest request.
+    is_recorded: bool,
 }
 
 /// What was sent last.
@@ -152,6 +154,7 @@ impl Session {
             retry: None,
             previous: Ledger::default(),
             told: BTreeSet::new(),
+            is_recorded: false,
         }
     }
 
@@ -208,6 +211,12 @@ impl Session {
     #[must_use]
     pub fn id(&self) -> Option<SessionId> {
         self.recorder.as_ref().and_then(Recorder::id)
+    }
+
+    /// Whether the store knows the newest request; not where there is none, or it did not answer.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.is_recorded
     }
 
     /// The numbers that hold for the model of the newest request.

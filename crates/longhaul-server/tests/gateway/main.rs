@@ -12,8 +12,14 @@
 mod simulator;
 
 mod corpus;
+mod echo;
+mod failing_open;
 mod first;
 mod ground;
+mod hostile;
 mod leaving;
+mod limits;
+mod passing;
 mod raw;
+mod stopping;
 mod streams;
