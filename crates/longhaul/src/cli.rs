@@ -19,6 +19,7 @@ use crate::config::{self, Flag};
 use crate::failure::Failure;
 use crate::{numbers, output};
 pub(crate) use compress::{CompressArgs, Shown, Summarizer};
+pub(crate) use serve::{RunArgs, ServeArgs, upstream_flag};
 pub(crate) use store::{
     DeleteArgs, ExportArgs, ImportArgs, RecallArgs, ShowArgs, StorePlace, UndoArgs, VacuumArgs, Whose,
 };
@@ -26,6 +27,7 @@ pub(crate) use store::{
 pub(crate) use summarize::SummarizeArgs;
 
 mod compress;
+mod serve;
 mod store;
 mod summarize;
 
@@ -94,6 +96,12 @@ pub(crate) enum Command {
     /// Make request bodies smaller: valid, truthful, by default without any model
     #[command(after_help = compress::HELP, mut_arg("store", store::recording))]
     Compress(CompressArgs),
+    /// Be a gateway: agents that talk to it go on past their window
+    #[command(after_help = serve::SERVE_HELP)]
+    Serve(ServeArgs),
+    /// Run an agent behind a gateway of its own
+    #[command(after_help = serve::RUN_HELP)]
+    Run(RunArgs),
     /// Show what a model is asked about what is folded, and what is mended of its answer
     #[command(after_help = summarize::HELP)]
     Summarize(SummarizeArgs),

@@ -11,7 +11,10 @@ mod configuration;
 mod cost;
 mod digest;
 mod files;
+mod gateway;
+mod http;
 mod redact;
+mod run;
 #[path = "../../../longhaul-server/tests/scripted/mod.rs"]
 mod scripted;
 mod sessions;
