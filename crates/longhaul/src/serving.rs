@@ -16,14 +16,21 @@ use longhaul_server::gateway::{
 use longhaul_server::session::{Automatic, Quiet, Settings as SessionSettings};
 use longhaul_server::store::Store;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::{sleep, timeout};
 
 use crate::cli::StorePlace;
 use crate::commands::redact;
 use crate::config::{Environment, Flag, Settings};
 use crate::failure::Failure;
-use crate::store::Whereabouts;
+use crate::store::{self, Whereabouts};
 use crate::summarizer;
 use crate::upstreams::{self, Destination};
+
+/// How long a gateway that has stopped may go on to write down what was.
+const LAST: Duration = Duration::from_secs(5);
+
+/// How long to wait before looking again whether it has.
+const BREATH: Duration = Duration::from_millis(10);
 
 /// What a gateway is to be, before anything of the world was touched.
 pub(crate) struct Plan {
@@ -115,6 +122,16 @@ impl Plan {
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
     let runtime = Builder::new_multi_thread().enable_all().build();
     runtime.map_err(|error| Failure::World(format!("cannot begin to serve: {error}")))
+}
+
+/// Waits until nobody works for a gateway any more: what a request came to is written down after its reply.
+pub(crate) async fn settled(gateway: &Arc<Gateway>) {
+    let others = async {
+        while Arc::strong_count(gateway) > 1 {
+            sleep(BREATH).await;
+        }
+    };
+    let _ = timeout(LAST, others).await;
 }
 
 fn switch(is_on: bool) -> Switch {

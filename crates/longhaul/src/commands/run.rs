@@ -4,13 +4,11 @@ use std::env;
 use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use longhaul_engine::Dialect;
 use longhaul_server::gateway::Access;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 use crate::agents::{self, Agent, Outfit};
 use crate::cli::{RunArgs, upstream_flag};
@@ -25,9 +23,6 @@ use extra::Extra;
 mod child;
 mod extra;
 mod saved;
-
-/// How long the gateway has to come to its end after the agent.
-const LAST: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &RunArgs, environment: &Environment) -> Result<ExitCode, Failure> {
     let [program, ..] = args.agent.as_slice() else {
@@ -86,14 +81,13 @@ async fn run_behind(
         lines.for_each(|line| output::say(&line));
     }
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving = tokio::spawn(gateway.clone().serve(listener, async {
+    tokio::spawn(gateway.clone().serve(listener, async {
         let _ = stopped.await;
     }));
     let extra = outfit.file.as_ref().map(|text| Extra::write(&env::temp_dir(), text)).transpose()?;
     let ended = Child::start(&args.agent, &outfit, extra.as_ref().map(Extra::path))?.wait().await;
     drop(stop);
-    // What is still to be written down is; replies that the agent did not wait for are nobody's.
-    let _ = timeout(LAST, serving).await;
+    serving::settled(&gateway).await;
     if !args.quiet {
         output::say(&saved::line(&gateway.sums(), &name(&args.agent[0])));
     }

@@ -55,7 +55,8 @@ async fn serve(args: &ServeArgs, plan: &Plan) -> Result<ExitCode, Failure> {
         let _ = stopped.await;
     };
     tokio::select! {
-        served = gateway.serve(listener, stopped) => {
+        served = gateway.clone().serve(listener, stopped) => {
+            serving::settled(&gateway).await;
             served.map_err(|error| Failure::World(format!("the gateway ended: {error}")))?;
             Ok(ExitCode::SUCCESS)
         }

@@ -167,7 +167,7 @@ fn what_cannot_be_served_is_one_line() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let (folder, upstream) =
-        (Folder::new("serve-at-once"), Upstream::that([Act::says("late").after(Duration::from_secs(60))]));
+        (Folder::new("serve-at-once"), Upstream::that([Act::says("late").after(Duration::from_mins(1))]));
     let served = Served::start(&folder, &["--upstream", &upstream.server.base_url()]);
     let url = served.url().to_owned();
     let client = std::thread::spawn(move || crate::http::send(&url, "/v1/messages", &[], &body()));

@@ -14,7 +14,8 @@ pub(crate) fn send(url: &str, path: &str, headers: &[(&str, &str)], body: &str) 
     let (host, below) =
         rest.split_once('/').map_or((rest, String::new()), |(host, below)| (host, format!("/{below}")));
     let mut stream = TcpStream::connect(host).ok()?;
-    let more: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let more: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let more = more.concat();
     let length = body.len();
     let head = format!(
         "POST {below}{path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\nconnection: close\r\n\

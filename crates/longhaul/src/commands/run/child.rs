@@ -105,6 +105,7 @@ mod unix {
     }
 
     /// What is to be done about one.
+    #[derive(Clone, Copy)]
     pub(super) enum Came {
         /// Hand it on.
         For(Signal),
