@@ -13,6 +13,7 @@ mod digest;
 mod files;
 mod gateway;
 mod http;
+mod keys;
 mod redact;
 mod run;
 #[path = "../../../longhaul-server/tests/scripted/mod.rs"]
@@ -22,4 +23,5 @@ mod store;
 mod store_places;
 mod summaries;
 mod support;
+mod tenants;
 mod terminal;
