@@ -19,7 +19,7 @@ use crate::cache;
 use crate::json::Span;
 use crate::passes::NewText;
 use crate::redact::Redactor;
-use crate::rewrite::Edit;
+use crate::rewrite::{Edit, Refused, Rewrite};
 use crate::seat::{self, Takes};
 use crate::transcript::{Block, BlockAt, Part, PartKind, Place, Role, Transcript, UnitKind};
 use crate::wire::{self, ClientMark};
@@ -153,6 +153,17 @@ impl Ledger {
     #[must_use]
     pub fn matches(&self, transcript: &Transcript<'_>) -> bool {
         self.covers <= transcript.units.len() && prefix(transcript, self.covers) == self.prefix
+    }
+
+    /// What the decisions make of a transcript; nothing where there are none, or they are about another.
+    ///
+    /// # Errors
+    /// Edits that cannot be made, which would be a mistake of ours.
+    pub fn replay(&self, transcript: &Transcript<'_>) -> Result<Option<Rewrite>, Refused> {
+        if self.is_empty() || !self.matches(transcript) {
+            return Ok(None);
+        }
+        Rewrite::new(transcript, self.edits(transcript)).map(Some)
     }
 
     /// The decisions as edits of the original, which must [match](Self::matches).

@@ -25,7 +25,7 @@
 //! Everything here is pure: no input or output, no clock, no environment, no randomness. Equal inputs give equal bytes.
 
 #[macro_use]
-mod table;
+pub mod table;
 
 pub mod action;
 pub mod cache;

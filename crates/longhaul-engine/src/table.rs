@@ -26,12 +26,12 @@ macro_rules! table {
     };
 }
 
+/// Reads the text of a table, and makes of what is written there what is held. `file` is what a mistake is reported under.
+///
+/// # Panics
+/// If the table does not parse, or nothing can be made of it. Whoever has a table has a test that reads it.
 #[expect(clippy::panic, reason = "it is a mistake of ours, and the tests read every table")]
-pub(crate) fn load<W: DeserializeOwned, H>(
-    file: &str,
-    text: &str,
-    make: impl FnOnce(W) -> Result<H, String>,
-) -> H {
+pub fn load<W: DeserializeOwned, H>(file: &str, text: &str, make: impl FnOnce(W) -> Result<H, String>) -> H {
     let written = toml::from_str(text).map_err(|error| {
         let line = error.span().map_or(0, |at| text[..at.start].matches('\n').count()) + 1;
         format!("line {line}: {}", error.message())

@@ -47,7 +47,7 @@ async fn main() -> Result<(), String> {
                 Reaction::GiveUp(why) => return Err(why),
             }
         };
-        session.after(&reply.usage.unwrap_or_default(), now()).await;
+        session.after(&reply.usage.unwrap_or_default()).await;
         println!("{}", reply.text);
         messages.push(json!({"role": "assistant", "content": reply.text}));
     }

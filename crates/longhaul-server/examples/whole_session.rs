@@ -70,7 +70,7 @@ async fn run() -> Result<Account, String> {
         let reply = answer.map_err(|trouble| format!("turn {number} was refused: {trouble}"))?;
         let usage = reply.usage.ok_or("the server does not say what a request came to")?;
         account.enter(number, done, &usage);
-        account.errors = session.after(&usage, now()).await.errors;
+        account.errors = session.after(&usage).await.errors;
         agent.step(&reply.text);
     }
     Ok(account)

@@ -1,15 +1,17 @@
-//! All that touches the world: files of other programs, databases; sessions and the gateway stand on it later.
+//! All that touches the world: files of other programs, databases, models, and the agents that come through the gateway.
 //!
 //! ```text
-//! store/     what nothing is lost from: the messages of sessions, and the views that compactions made of them
-//! agents/    the sessions that coding agents keep on disk, as the requests that they would send next
+//! gateway/   what an agent talks to in the place of its provider: finds the session, makes room, forwards, streams back
 //! session/   one session: when it is compacted, by whom its summaries are written, and what is said about it
 //! upstream/  who answers questions: one client for three dialects, and what went wrong by what can be done about it
+//! store/     what nothing is lost from: the messages of sessions, and the views that compactions made of them
+//! agents/    the sessions that coding agents keep on disk, as the requests that they would send next
 //! ```
 //!
 //! The engine stays pure: what is read here goes into it as bytes, and what it gives is written by whoever called.
 
 pub mod agents;
+pub mod gateway;
 pub mod session;
 pub mod store;
 pub mod upstream;

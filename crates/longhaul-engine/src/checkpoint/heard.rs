@@ -1,11 +1,11 @@
 //! What is worth saying beside what a model told: what it says already is not, and what it told wrong is worth more.
 
 use super::Section;
-use super::bag::Bag;
 use super::brief::Brief;
 use super::forms::Candidate;
 use super::sketch::{Sketch, What};
-use super::statement::Told;
+use super::statement::{Tells, Told};
+use crate::evidence::Bag;
 use crate::tokens::Tokens;
 
 /// What shares so much with what was told is said by it.
@@ -14,23 +14,6 @@ const SAID: f32 = 0.75;
 const SAID_RULE: f32 = 0.9;
 /// A summary of so much of the budget is a whole one.
 const WHOLE: f64 = 0.4;
-/// Words without which nothing tells of a failure.
-const TROUBLE: [&str; 14] = [
-    "fail",
-    "error",
-    "exception",
-    "reject",
-    "refus",
-    "abort",
-    "crash",
-    "not ",
-    "no ",
-    "timed out",
-    "timeout",
-    "broke",
-    "wrong",
-    "exit 1",
-];
 /// What is worth more because it was told wrong.
 const WRONG: f64 = 4.0;
 
@@ -54,8 +37,7 @@ impl<'d> Heard<'d> {
         for statement in told.statements {
             let bag = Bag::of(statement.text.as_str());
             all.join(&bag);
-            let words = statement.text.as_str().to_lowercase();
-            if TROUBLE.iter().any(|word| words.contains(word)) {
+            if statement.tells == Tells::Trouble {
                 troubles.join(&bag);
             }
             if matches!(statement.section, Section::Constraints | Section::Goal | Section::ActiveTask) {

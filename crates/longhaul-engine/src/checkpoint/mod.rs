@@ -13,7 +13,6 @@
 //!
 //! It may use `evidence`, `texts` and what is below them.
 
-mod bag;
 mod brief;
 mod fill;
 mod forms;
@@ -30,9 +29,8 @@ mod statement;
 mod topic;
 mod write;
 
-pub(crate) use bag::{Bag, is_anchor, without_line, words};
 pub use brief::{Brief, Written};
-pub use statement::{Statement, Told};
+pub use statement::{Statement, Tells, Told};
 pub use topic::Topic;
 pub(crate) use write::write;
 

@@ -11,10 +11,19 @@ use crate::transcript::BlockAt;
 pub struct Statement {
     /// Which.
     pub section: Section,
-    /// Its number among the actions.
-    pub number: Option<u32>,
     /// Its words.
     pub text: Redacted,
+    /// Of what they tell.
+    pub tells: Tells,
+}
+
+/// Of what a statement tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tells {
+    /// Of something that did not work.
+    Trouble,
+    /// Of anything else.
+    Other,
 }
 
 /// What a model told, and about which units.

@@ -10,6 +10,7 @@
 //! It claims nothing: whether something is done, open or refuted is for whoever reads the words to say. What is read from one
 //! block is kept in [`Known`] by content, so a body that grew costs what it grew by. It may use `action` and what is below it.
 
+mod bag;
 mod data;
 mod exchange;
 mod names;
@@ -28,8 +29,10 @@ use crate::clip::start_within;
 use crate::known::Known;
 use crate::transcript::{Block, BlockAt, BlockKind, Speaker, Transcript, UnitKind};
 
+pub(crate) use bag::{Bag, is_anchor};
 pub(crate) use exchange::Did;
 pub(crate) use names::Sense;
+pub(crate) use prose::is_abbreviation;
 use prose::is_question;
 use reading::Called;
 pub(crate) use reading::Reading;
@@ -152,6 +155,12 @@ impl Evidence {
             })
             .collect();
         evidence
+    }
+
+    /// The reply or the call with the agent's list of tasks as it stood last.
+    pub(crate) fn newest_tasks(&self) -> Option<&Read> {
+        let lists = self.told.iter().chain(&self.deeds).filter(|read| !read.tasks().is_empty());
+        lists.max_by_key(|read| read.at.unit)
     }
 
     /// Reads what stands from a unit on for later, if it was not read before.

@@ -52,7 +52,8 @@ pub(super) fn is_unspaced(character: char) -> bool {
     character >= '\u{2E80}'
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+/// The words of a text, names and paths whole.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let joins = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-' | ':');
     text.split(move |c: char| !joins(c))
         .map(|word| word.trim_matches(['.', '-', '/', ':']))

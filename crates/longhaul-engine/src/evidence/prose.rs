@@ -346,7 +346,7 @@ fn push<'a>(text: &'a str, place: Place, found: &mut Vec<Sentence<'a>>) {
 }
 
 /// Whether the point at the end of this text belongs to an abbreviation or a number in a list.
-fn is_abbreviation(text: &str) -> bool {
+pub(crate) fn is_abbreviation(text: &str) -> bool {
     let Some(bare) = text.strip_suffix('.') else { return false };
     let word = bare.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or(bare);
     let is_number =

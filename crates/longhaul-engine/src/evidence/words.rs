@@ -32,6 +32,7 @@ pub(super) struct Table {
     pub(super) own_tags: Vec<String>,
     pub(super) abbreviations: Vec<String>,
     pub(super) common: Vec<String>,
+    pub(super) limits: Vec<String>,
     pub(super) refusals: Vec<String>,
     pub(super) undone: Vec<String>,
     pub(super) complaints: Vec<String>,

@@ -66,10 +66,9 @@ pub trait Engine: Sync {
         known: &mut Known,
         transcript: &Transcript<'_>,
     ) -> Result<Plan, Refused> {
-        if ledger.is_empty() || !ledger.matches(transcript) {
+        let Some(replay) = ledger.replay(transcript)? else {
             return self.compact(policy, wish, known, transcript);
-        }
-        let replay = Rewrite::new(transcript, ledger.edits(transcript))?;
+        };
         let body = replay.apply(transcript.body);
         let (view, _) = wire::parse(transcript.dialect, &body)?;
         let settled = match self.compact(policy, &wish.after(ledger, transcript), known, &view)? {
@@ -103,10 +102,10 @@ pub trait Engine: Sync {
         known: &mut Known,
         transcript: &Transcript<'_>,
     ) -> Result<Option<Ask>, Refused> {
-        if ledger.is_empty() || !ledger.matches(transcript) {
+        let Some(replay) = ledger.replay(transcript)? else {
             return Ok(self.would_ask(policy, wish, known, transcript));
-        }
-        let body = Rewrite::new(transcript, ledger.edits(transcript))?.apply(transcript.body);
+        };
+        let body = replay.apply(transcript.body);
         let (view, _) = wire::parse(transcript.dialect, &body)?;
         Ok(self.would_ask(policy, &wish.after(ledger, transcript), known, &view))
     }

@@ -14,8 +14,17 @@ const FOCUS: &str = include_str!("prompts/focus.md");
 
 /// What a model may write beyond the length that it is asked for.
 const SPARE: f64 = 1.3;
+/// About what the words around the turns of a question come to, whoever counts them.
+pub const FRAME: Tokens = Tokens(1_200);
 /// The least of a model's window that is worth a call.
 const LEAST_ROOM: Tokens = Tokens(300);
+
+/// What a question about so many tokens takes of a window, if the summary is to be about so long: the words around it and the
+/// longest answer stand in it, too.
+#[must_use]
+pub fn room(asked_about: Tokens, budget: Tokens) -> Tokens {
+    asked_about + FRAME + budget.share(SPARE)
+}
 
 /// What a model would be asked, and for which units. Nothing in it is a secret.
 #[derive(Debug, Clone)]
@@ -73,12 +82,6 @@ impl Ask {
     #[must_use]
     pub fn most(&self) -> Tokens {
         self.budget.share(SPARE)
-    }
-
-    /// Whether a model with this window can be asked once for all of it.
-    #[must_use]
-    pub fn fits(&self, window: Tokens) -> bool {
-        window >= self.tokens() + self.frame() + self.most()
     }
 
     /// The turns in as many parts as a window needs, in order; nothing is dropped for being too long. A turn that is larger than the
@@ -215,7 +218,7 @@ mod tests {
     fn whatever_the_window_every_line_is_in_one_part_and_every_part_fits() {
         let long = "a line of a long output\n".repeat(3_000);
         let ask = ask(&["[the user]\nBuild it.\n".to_owned(), long, "x".repeat(40_000)]);
-        assert!(ask.fits(Tokens(200_000)) && !ask.fits(Tokens(20_000)));
+        assert!(ask.frame() <= FRAME && ask.frame() > FRAME / 2, "{} around the turns", ask.frame());
         for window in [4_000, 8_000, 32_000, 400_000] {
             let window = Tokens(window);
             let parts = ask.parts(window);

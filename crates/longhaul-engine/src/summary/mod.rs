@@ -16,7 +16,7 @@ mod extend;
 mod read;
 mod turns;
 
-pub use ask::{Ask, Material, Question};
+pub use ask::{Ask, FRAME, Material, Question, room};
 pub(crate) use audit::{Audited, LONGEST, NoSummary, audit};
 pub use audit::{Finding, Mended};
 pub use covers::Covers;

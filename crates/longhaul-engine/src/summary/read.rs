@@ -3,7 +3,7 @@
 //! Models write headings in several ways, put a fence around all of it, or say something before and after. What stands before the
 //! first known heading is theirs, not the handover's; a heading that is not known belongs to the section before it.
 
-use crate::checkpoint::{Section, Statement};
+use crate::checkpoint::{Section, Statement, Tells};
 use crate::redact::Redacted;
 
 /// What models write where there is nothing to say.
@@ -25,7 +25,7 @@ pub(super) fn statements(answer: &Redacted) -> Vec<Statement> {
             open = false;
             continue;
         }
-        let (number, from) = item(bare);
+        let from = words_of(bare);
         let text = line.trimmed().parts(std::slice::from_ref(&(from..bare.len())), "", "").trimmed();
         let indented = line.as_str().starts_with([' ', '\t']);
         match statements.last_mut().filter(|_| open && (from == 0 || indented)) {
@@ -34,7 +34,7 @@ pub(super) fn statements(answer: &Redacted) -> Vec<Statement> {
                 let between = if from == 0 { " " } else { "; " };
                 last.text = std::mem::replace(&mut last.text, Redacted::own("")).and_own(between).and(&text);
             }
-            None => statements.push(Statement { section, number, text }),
+            None => statements.push(Statement { section, text, tells: Tells::Other }),
         }
         open = true;
     }
@@ -59,17 +59,14 @@ fn heading(line: &str) -> Option<Section> {
     Section::ALL.into_iter().find(is_titled).filter(|section| is_marked || line == section.title())
 }
 
-/// The number of an item, and where its words begin.
-fn item(line: &str) -> (Option<u32>, usize) {
-    if let Some(rest) = ["- ", "* ", "• ", "+ "].iter().find_map(|mark| line.strip_prefix(mark)) {
-        let rest = rest.trim_start();
-        return (None, line.len() - rest.len());
-    }
+/// Where the words of an item begin, behind its mark or its number.
+fn words_of(line: &str) -> usize {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    match line[digits..].strip_prefix(['.', ')']).filter(|rest| digits > 0 && rest.starts_with(' ')) {
-        Some(rest) => (line[..digits].parse().ok(), line.len() - rest.trim_start().len()),
-        None => (None, 0),
-    }
+    let behind = match digits {
+        0 => line.strip_prefix(['-', '*', '•', '+']),
+        _ => line[digits..].strip_prefix(['.', ')']),
+    };
+    behind.filter(|rest| rest.starts_with(' ')).map_or(0, |rest| line.len() - rest.trim_start().len())
 }
 
 /// Whether a line only parts others.
@@ -81,9 +78,9 @@ fn is_rule(line: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Vec<(Section, Option<u32>, String)> {
+    fn read(text: &str) -> Vec<(Section, String)> {
         let statements = statements(&Redacted::from_store(text.to_owned()));
-        statements.into_iter().map(|s| (s.section, s.number, s.text.into_string())).collect()
+        statements.into_iter().map(|s| (s.section, s.text.into_string())).collect()
     }
 
     #[test]
@@ -92,10 +89,10 @@ mod tests {
         assert_eq!(
             read(text),
             [
-                (Section::Goal, None, "Build it in a day.".to_owned()),
-                (Section::CompletedActions, Some(1), "RUN make — ok".to_owned()),
-                (Section::CompletedActions, Some(2), "EDIT a.rs; line 3".to_owned()),
-                (Section::RemainingWork, None, "Test it.".to_owned()),
+                (Section::Goal, "Build it in a day.".to_owned()),
+                (Section::CompletedActions, "RUN make — ok".to_owned()),
+                (Section::CompletedActions, "EDIT a.rs; line 3".to_owned()),
+                (Section::RemainingWork, "Test it.".to_owned()),
             ]
         );
         assert_eq!(read("I am sorry, but I cannot help with that."), []);

@@ -64,7 +64,7 @@ impl Session {
     /// need not be sent.
     pub async fn command<'b>(&mut self, command: Command, body: &'b str, now: Moment) -> Turn<'b> {
         let Command::Compress(compress) = command;
-        self.settle(body, &Wanted::Compress(compress), now).await
+        self.read_and_settle(body, &Wanted::Compress(compress), now).await
     }
 
     /// The session goes on with another model: what was counted and cached says nothing any more, and the next request is held

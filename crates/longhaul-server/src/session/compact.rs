@@ -78,7 +78,7 @@ impl Session {
             said.say(words::begins(&size.measured, &request.policy, &cause.reason));
             self.await_summary(scene, cause, extra, said).await;
         }
-        let (mut base, mut summary) = self.basis(&request.transcript, cause, extra);
+        let (mut base, mut summary) = self.basis(request.transcript, cause, extra);
         let mut planned = self.plan(scene, cause, extra, &base, summary.clone());
         if planned.is_err() && base != self.ledger {
             // Nothing comes of the summary that was late: it goes on without.
@@ -119,8 +119,8 @@ impl Session {
             outcome = with_it;
             outcome.report.notes.push("the checkpoint quotes what the host handed in".to_owned());
         }
-        match self.commit(&request.transcript, &outcome, now).await {
-            Ok(Kept::Overtaken) => self.overtaken(&request.transcript, now, said).await,
+        match self.commit(request.transcript, &outcome, now).await {
+            Ok(Kept::Overtaken) => self.overtaken(request, now, said).await,
             Ok(Kept::Epoch(epoch)) => self.in_force(scene, cause, outcome, Some(epoch), said),
             Ok(Kept::Nowhere) => self.in_force(scene, cause, outcome, None, said),
             Err(reason) => {
@@ -182,7 +182,7 @@ impl Session {
             Need::IfItPays => request.policy.early(size.count.tokens),
         };
         let wish = Wish { summary, ..self.wish(cause, extra) };
-        let plan = request.engine.plan(&policy, &wish, base, &mut self.known, &request.transcript);
+        let plan = request.engine.plan(&policy, &wish, base, &mut self.known, request.transcript);
         let nothing =
             |report: Report| Box::new(Nothing { reason: report.reason.clone(), report: Some(report) });
         match plan {
@@ -239,8 +239,8 @@ impl Session {
     }
 
     /// Shows the host what goes, and gives what it hands in to be kept.
-    fn show_going(&self, request: &Request<'_>, outcome: &Outcome) -> Option<Redacted> {
-        let transcript = &request.transcript;
+    fn show_going(&self, request: &Request<'_, '_>, outcome: &Outcome) -> Option<Redacted> {
+        let transcript = request.transcript;
         let text = self.host.going(&Going::between(&self.ledger, &outcome.ledger, transcript))?;
         hooks::kept(&text, &self.settings.rules, self.key().as_ref())
     }
@@ -258,14 +258,10 @@ impl Session {
         kept.map_err(|error| format!("the store did not keep the compaction, which is left undone: {error}"))
     }
 
-    async fn overtaken(
-        &mut self,
-        transcript: &Transcript<'_>,
-        now: Moment,
-        said: &mut Said<'_>,
-    ) -> Compaction {
+    async fn overtaken(&mut self, request: &Request<'_, '_>, now: Moment, said: &mut Said<'_>) -> Compaction {
+        let transcript = request.transcript;
         if let Some(recorder) = &mut self.recorder {
-            match recorder.record(transcript, &self.settings.rules, now).await {
+            match recorder.record(transcript, request.chain, &self.settings.rules, now).await {
                 Ok(found) => self.decided(found.ledger),
                 Err(error) => said.say(format!("the store did not record the request: {error}")),
             }

@@ -9,7 +9,7 @@
 //!
 //! A tour:
 //!
-//! - `request` takes a request from its bytes to a `turn`; `scene` is all that is known of it on the way.
+//! - `incoming` is a request that was read, `request` takes it to a `turn`; `scene` is all that is known of it on the way.
 //! - `gauge` measures: the provider's count, corrected by what was added since, else a calibrated estimate. `windows` learns what a
 //!   model takes from those who refused more. `cached` knows what the provider still has.
 //! - `due` has all triggers, in order; `weigh` asks the scheduler where it is a matter of price; `breaker` pauses what is in vain, too
@@ -30,6 +30,7 @@ mod cooldown;
 mod due;
 mod gauge;
 mod hooks;
+mod incoming;
 mod once;
 mod prepare;
 mod pressure;
@@ -49,29 +50,36 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use longhaul_engine::Tokens;
+use longhaul_engine::cache::{self, Rhythm};
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::Trigger;
+use longhaul_engine::policy::Policy;
+use longhaul_engine::prices::Price;
 use longhaul_engine::redact::SessionKey;
+use longhaul_engine::wire::Lifetime;
 
 pub use breaker::{Breaker, Pause, Why};
 pub use command::{Command, Compress, Preview};
 pub use cooldown::Cooldowns;
 pub use gauge::{By, Calibration, Errors, Measured};
 pub use hooks::{Compacted, Going, Host, MOST_KEPT, Quiet};
+pub use incoming::Incoming;
 pub use once::{Once, ask_once};
 pub use reply::{After, Reaction};
+pub use scene::replay;
 pub use settings::{Automatic, First, Limits, Settings, Summarizer, Writer};
 pub use state::State;
 pub use summarize::Failure;
-pub use turn::{Action, Turn};
+pub use turn::{Action, Sizes, Turn};
 pub use windows::{Learned, Window};
 
 use background::Prepared;
 use gauge::Gauge;
 use recorder::Recorder;
 
-use crate::store::{Store, Tenant};
+use crate::agents::Moment;
+use crate::store::{SessionId, Store, Tenant};
 use crate::upstream::Models;
 
 /// One session.
@@ -188,6 +196,34 @@ impl Session {
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// What people call it by, where a store keeps it.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        self.recorder.as_ref().and_then(Recorder::name)
+    }
+
+    /// Which session of the store it is.
+    #[must_use]
+    pub fn id(&self) -> Option<SessionId> {
+        self.recorder.as_ref().and_then(Recorder::id)
+    }
+
+    /// The numbers that hold for the model of the newest request.
+    #[must_use]
+    pub fn policy(&self) -> Option<Policy> {
+        let learned = self.learned.get(&self.model).cloned().unwrap_or_default();
+        windows::policy(&self.settings.config, &self.model, &learned).ok()
+    }
+
+    /// How long what is cached should live, by the pace of its requests.
+    #[must_use]
+    pub fn lifetime(&self, prices: Option<&Price>, now: Moment) -> Lifetime {
+        let Some(price) = prices else { return Lifetime::FiveMinutes };
+        let cached = &self.state.cached;
+        let (pauses, prefix) = (cached.pauses(now), cached.warm(now));
+        cache::lifetime(&Rhythm { pauses: &pauses, prefix, added: cached.growth() }, price).lifetime
     }
 
     /// Begins anew: the checkpoint, the counts, the cooldowns and the errors are forgotten, and a summary that is being made is ended.

@@ -7,7 +7,7 @@ use longhaul_engine::plan::{Plan, Trigger};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::prices::Dollars;
 use longhaul_engine::seat::Takes;
-use longhaul_engine::summary::Ask;
+use longhaul_engine::summary::{self, Ask};
 
 use super::Session;
 use super::background::{Basis, Beginning};
@@ -15,7 +15,7 @@ use super::compact::Extra;
 use super::due::Cause;
 use super::scene::{Request, Scene, Size};
 use super::settings::{Automatic, First, Summarizer, Writer};
-use super::summarize::{Attempt, FRAME, Task, Way, extension_price, small_price};
+use super::summarize::{Attempt, Task, Way, extension_price, small_price};
 use super::turn::Said;
 use crate::agents::Moment;
 
@@ -33,8 +33,7 @@ impl Session {
             "summaries are asked of {name} at {}, whose bill they go on",
             auxiliary.upstream.provider().name()
         );
-        let most = policy.checkpoint.most;
-        let wanted = policy.threshold + FRAME + most.share(1.3);
+        let wanted = summary::room(policy.threshold, policy.checkpoint.most);
         Some(if self.models.is_none() {
             format!("{name} is named for summaries, but nobody can be asked: checkpoints are made by code")
         } else if window < wanted {
@@ -171,7 +170,7 @@ impl Session {
         let is_cheaper = extended.zip(small).is_some_and(|(extended, small)| extended < small);
         let takes =
             if writer.model.facts.user_after_tool { Takes::UserAfterTool } else { Takes::ReplyAfterTool };
-        let fits = measured.tokens + FRAME + ask.most() <= request.policy.window;
+        let fits = summary::room(measured.tokens, ask.budget) <= request.policy.window;
         if is_cheaper
             && fits
             && writer.upstream.provider().speaks(dialect)
@@ -194,7 +193,7 @@ impl Session {
     }
 
     /// Whether a checkpoint by code would have to leave out most of what it could say.
-    fn is_dense(&mut self, request: &Request<'_>, cause: &Cause) -> bool {
+    fn is_dense(&mut self, request: &Request<'_, '_>, cause: &Cause) -> bool {
         let wish = self.wish(cause, &Extra::default());
         let Request { policy, engine, transcript, .. } = request;
         match engine.plan(policy, &wish, &self.ledger, &mut self.known, transcript) {

@@ -1,22 +1,32 @@
 //! The store behind a session: its requests, its compactions, how it stands, and what was learned of its models.
 
 use longhaul_engine::Transcript;
+use longhaul_engine::identity::Identity;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::Outcome;
 use longhaul_engine::redact::{Redacted, Redactor, Rules, SessionKey};
 use serde::Serialize;
 
 use super::Learned;
-use super::state::State;
+use super::state::State as Standing;
 use crate::agents::Moment;
-use crate::store::{Committed, Keeping, Recorded, Result, SessionId, Store, StoreError, Tenant};
+use crate::store::{
+    Appended, Batch, Committed, Keeping, Recorded, Result, Session, SessionId, State, Store, StoreError,
+    Tenant,
+};
 
 /// A session in a store.
 pub(super) struct Recorder {
     store: Store,
     tenant: Tenant,
-    /// The newest request, as it is in the log.
+    /// The newest request, as it is in the log,
     recorded: Option<Recorded>,
+    /// what its last message is known by,
+    tip: Option<Identity>,
+    /// and what stood around its messages, once that is known.
+    envelope: Option<Identity>,
+    /// What is new of the newest request, and not in the log yet.
+    pending: Option<Batch>,
     /// The state as it was kept last.
     kept: Option<String>,
 }
@@ -48,14 +58,19 @@ pub(super) enum Stood {
     /// As is known: it is the same session as before, or the first.
     AtHand,
     /// As it was kept.
-    Kept(Box<State>),
+    Kept(Box<Standing>),
     /// Nothing is known, and what is at hand is another's.
     New,
 }
 
 impl Recorder {
     pub(super) fn new(store: Store, tenant: Tenant) -> Self {
-        Self { store, tenant, recorded: None, kept: None }
+        Self { store, tenant, recorded: None, tip: None, envelope: None, pending: None, kept: None }
+    }
+
+    /// Whose session it is.
+    pub(super) fn tenant(&self) -> &Tenant {
+        &self.tenant
     }
 
     /// The session's key.
@@ -73,19 +88,27 @@ impl Recorder {
         self.recorded.as_ref().and_then(|recorded| recorded.view.number)
     }
 
-    fn id(&self) -> Option<SessionId> {
+    /// Which session it is.
+    pub(super) fn id(&self) -> Option<SessionId> {
         self.recorded.as_ref().map(|recorded| recorded.session.id)
     }
 
-    /// Records a request.
+    /// Records a request. Of one that goes on where the last one ended, with nobody else's hand in between, what is new is made
+    /// ready and waits for [`flush`](Self::flush).
     pub(super) async fn record(
         &mut self,
         transcript: &Transcript<'_>,
+        chain: &[Identity],
         rules: &Rules,
         now: Moment,
     ) -> Result<Found> {
+        if let Some(found) = self.go_on(transcript, chain, rules, now).await? {
+            return Ok(found);
+        }
         let before = self.id();
-        let recorded = self.store.record(&self.tenant, transcript, rules, now).await?;
+        self.pending = None;
+        let recorded = self.store.record_chain(&self.tenant, transcript, chain, rules, now).await?;
+        (self.tip, self.envelope) = (chain.last().copied(), None);
         let id = recorded.session.id;
         let mut stood = Stood::AtHand;
         if before != Some(id) {
@@ -104,6 +127,53 @@ impl Recorder {
         Ok(Found { ledger, epoch, held, stood })
     }
 
+    /// The same session, one request later.
+    async fn go_on(
+        &mut self,
+        transcript: &Transcript<'_>,
+        chain: &[Identity],
+        rules: &Rules,
+        now: Moment,
+    ) -> Result<Option<Found>> {
+        let Some(recorded) = &self.recorded else { return Ok(None) };
+        let length = recorded.session.length;
+        if self.tip.is_none() || length.checked_sub(1).and_then(|last| chain.get(last)) != self.tip.as_ref() {
+            return Ok(None);
+        }
+        let Some(session) = self.store.session_now(&self.tenant, recorded.session.id).await? else {
+            return Ok(None);
+        };
+        let stands = |session: &Session| (session.head, session.length, session.state);
+        if stands(&session) != stands(&recorded.session) || session.state != State::Live {
+            return Ok(None);
+        }
+        let how = Keeping { rules, lease: None, at: now };
+        let rest = Store::rest(&self.tenant, &session, transcript, chain, self.envelope, &how)?;
+        self.pending = rest;
+        let view = &recorded.view;
+        let (ledger, epoch, held) = (view.ledger.clone(), view.number, session.held);
+        Ok(Some(Found { ledger, epoch, held, stood: Stood::AtHand }))
+    }
+
+    /// Writes what waits.
+    pub(super) async fn flush(&mut self) -> Result<()> {
+        let Some(batch) = self.pending.take() else { return Ok(()) };
+        let (tip, envelope) = (batch.chain.last().copied(), batch.envelope.identity);
+        match self.store.append(&self.tenant, batch).await? {
+            Appended::Done { session, .. } => {
+                if let Some(recorded) = self.recorded.as_mut().filter(|own| own.session.id == session.id) {
+                    recorded.session = session;
+                    (self.tip, self.envelope) = (tip, Some(envelope));
+                } else {
+                    // Somebody went another way meanwhile: the next request finds out which session it is.
+                    self.tip = None;
+                }
+            }
+            Appended::Stale => self.tip = None,
+        }
+        Ok(())
+    }
+
     /// Keeps a compaction of the request that was recorded last.
     pub(super) async fn commit(
         &mut self,
@@ -113,6 +183,7 @@ impl Recorder {
         now: Moment,
     ) -> Result<Kept> {
         let without = || StoreError::Wrong("a compaction of a request that was not recorded".to_owned());
+        self.flush().await?;
         let recorded = self.recorded.as_mut().ok_or_else(without)?;
         let how = Keeping { rules, lease: None, at: now };
         Ok(match self.store.keep(&self.tenant, recorded, transcript, outcome, how).await? {
@@ -140,7 +211,7 @@ impl Recorder {
     }
 
     /// Keeps how the session stands, if that has changed.
-    pub(super) async fn keep_state(&mut self, state: &State) -> Result<()> {
+    pub(super) async fn keep_state(&mut self, state: &Standing) -> Result<()> {
         let Some(recorded) = &self.recorded else { return Ok(()) };
         let (json, id) = (json(state)?, recorded.session.id);
         if self.kept.as_ref() == Some(&json) {

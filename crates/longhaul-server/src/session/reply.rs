@@ -45,7 +45,7 @@ pub enum Reaction {
 
 impl Session {
     /// A reply came to the request that was sent last, with the provider's own counts.
-    pub async fn after(&mut self, usage: &Usage, _now: Moment) -> After {
+    pub async fn after(&mut self, usage: &Usage) -> After {
         let host = Arc::clone(&self.host);
         let mut said = Said::to(&*host);
         self.state.refused = None;

@@ -14,61 +14,101 @@ use super::due::{Cause, Need, Standing, Verdict};
 use super::gauge::{Count, Gauge};
 use super::recorder::Stood;
 use super::scene::{Request, Scene, Size, Wanted, hash, prompts, replayed};
-use super::turn::{Action, Said, Turn};
-use super::{Sent, Session, windows};
+use super::turn::{Action, Said, Sizes, Turn};
+use super::{Incoming, Recorder, Sent, Session, windows};
 use crate::agents::Moment;
 
 impl Session {
     /// A request is about to be sent: the body to send in its place, which may be the same. It never fails; what cannot be read is
     /// handed back.
     pub async fn before<'b>(&mut self, body: &'b str, now: Moment) -> Turn<'b> {
-        self.settle(body, &Wanted::Send, now).await
+        self.read_and_settle(body, &Wanted::Send, now).await
     }
 
     /// Nobody waits at the moment. Where the cache has gone cold, compacting costs nothing, and is done now.
     pub async fn idle<'b>(&mut self, body: &'b str, now: Moment) -> Turn<'b> {
-        self.settle(body, &Wanted::Idle, now).await
+        self.read_and_settle(body, &Wanted::Idle, now).await
     }
 
-    pub(super) async fn settle<'b>(&mut self, body: &'b str, wanted: &Wanted, now: Moment) -> Turn<'b> {
+    /// The same for a request that was read already, with nothing written that can wait until the request is on its way: see
+    /// [`write`](Self::write).
+    pub async fn before_read<'b>(&mut self, incoming: &Incoming<'b>, now: Moment) -> Turn<'b> {
+        self.settle(incoming, &Wanted::Send, now).await
+    }
+
+    /// Writes what has waited: the newest messages, and how the session stands. What could not be written is said, and comes again
+    /// with the next request.
+    pub async fn write(&mut self) -> Vec<String> {
         let host = Arc::clone(&self.host);
         let mut said = Said::to(&*host);
-        self.collect(Duration::ZERO, now, &mut said).await;
-        let request = match self.open(body, now, &mut said).await {
-            Ok(request) => request,
-            Err(problem) => {
-                let reason = format!("the request goes as it came: {problem}");
-                said.say(reason.clone());
-                let body = Cow::Borrowed(body);
-                let (action, said) = (Action::None, said.lines);
-                return Turn { body, action, reason, report: None, measured: None, said };
-            }
-        };
-        let turn = self.decide(request, wanted, now, &mut said).await;
+        self.write_to(&mut said).await;
+        said.lines
+    }
+
+    async fn write_to(&mut self, said: &mut Said<'_>) {
+        if let Some(recorder) = &mut self.recorder
+            && let Err(error) = recorder.flush().await
+        {
+            said.say(format!("the store did not record the request: {error}"));
+        }
         if let Err(error) = self.keep_state().await {
             said.say(format!("the store did not keep how the session stands: {error}"));
         }
+    }
+
+    pub(super) async fn read_and_settle<'b>(
+        &mut self,
+        body: &'b str,
+        wanted: &Wanted,
+        now: Moment,
+    ) -> Turn<'b> {
+        let tenant = self.recorder.as_ref().map(Recorder::tenant);
+        let mut turn = match Incoming::read(None, body, tenant) {
+            Ok(incoming) => self.settle(&incoming, wanted, now).await,
+            Err(problem) => {
+                let host = Arc::clone(&self.host);
+                Turn::as_it_came(body, &problem, &mut Said::to(&*host))
+            }
+        };
+        turn.said.extend(self.write().await);
+        turn
+    }
+
+    pub(super) async fn settle<'b>(
+        &mut self,
+        incoming: &Incoming<'b>,
+        wanted: &Wanted,
+        now: Moment,
+    ) -> Turn<'b> {
+        let host = Arc::clone(&self.host);
+        let mut said = Said::to(&*host);
+        self.collect(Duration::ZERO, now, &mut said).await;
+        let request = match self.open(incoming, now, &mut said).await {
+            Ok(request) => request,
+            Err(problem) => return Turn::as_it_came(incoming.transcript.body, &problem, &mut said),
+        };
+        let turn = self.decide(request, wanted, now, &mut said).await;
         Turn { said: said.lines, ..turn }
     }
 
-    /// Reads a request, records it, and replays what was decided about it.
-    async fn open<'b>(
+    /// Takes a request up, records it, and replays what was decided about it.
+    async fn open<'r, 'b>(
         &mut self,
-        body: &'b str,
+        incoming: &'r Incoming<'b>,
         now: Moment,
         said: &mut Said<'_>,
-    ) -> Result<Request<'b>, String> {
-        let (transcript, _) = wire::parse(None, body).map_err(|error| error.to_string())?;
+    ) -> Result<Request<'r, 'b>, String> {
+        let Incoming { transcript, chain } = incoming;
         let named = transcript.model.as_deref().unwrap_or(&self.settings.model).to_owned();
         self.turn_to(&named, said).await;
-        let held = self.record(&transcript, now, said).await;
+        let held = self.record(incoming, now, said).await;
         let learned = self.learned.get(&self.model).cloned().unwrap_or_default();
         let policy = windows::policy(&self.settings.config, &self.model, &learned)
             .map_err(|error| error.to_string())?;
         self.introduce(&policy, &learned, said);
-        let view = replayed(&self.ledger, &transcript).map_err(|error| error.to_string())?;
+        let view = replayed(&self.ledger, transcript).map_err(|error| error.to_string())?;
         let engine = plan::engine(policy.engine);
-        Ok(Request { transcript, policy, engine, view, held })
+        Ok(Request { transcript, chain, policy, engine, view, held })
     }
 
     /// The session goes on with a model: with another, what was counted and cached says nothing any more.
@@ -96,9 +136,10 @@ impl Session {
 
     /// Records a request, and takes over what the store knows of it. Whether a compaction was taken back, and nobody has said anything
     /// since.
-    async fn record(&mut self, transcript: &Transcript<'_>, now: Moment, said: &mut Said<'_>) -> bool {
+    async fn record(&mut self, incoming: &Incoming<'_>, now: Moment, said: &mut Said<'_>) -> bool {
         let Some(recorder) = &mut self.recorder else { return false };
-        match recorder.record(transcript, &self.settings.rules, now).await {
+        let Incoming { transcript, chain } = incoming;
+        match recorder.record(transcript, chain, &self.settings.rules, now).await {
             Ok(found) => {
                 match found.stood {
                     Stood::AtHand => {}
@@ -131,17 +172,17 @@ impl Session {
 
     async fn decide<'b>(
         &mut self,
-        request: Request<'b>,
+        request: Request<'_, 'b>,
         wanted: &Wanted,
         now: Moment,
         said: &mut Said<'_>,
     ) -> Turn<'b> {
         let own;
         let seen = match &request.view {
-            Cow::Borrowed(_) => &request.transcript,
+            Cow::Borrowed(_) => request.transcript,
             Cow::Owned(view) => {
                 own = wire::parse(request.transcript.dialect, view);
-                own.as_ref().map_or(&request.transcript, |(seen, _)| seen)
+                own.as_ref().map_or(request.transcript, |(seen, _)| seen)
             }
         };
         let scene = Scene { request: &request, seen, size: self.measure(&request, seen), now };
@@ -150,7 +191,7 @@ impl Session {
         if let Some(line) = self.state.pressure.of(measured.tokens, threshold) {
             said.say(line);
         }
-        self.prepared.keep_only_for(&request.transcript);
+        self.prepared.keep_only_for(request.transcript);
         let compaction = match self.verdict(scene, wanted) {
             Verdict::Leave(reason) => Compaction::Left { reason, report: None },
             Verdict::Compact(cause) => {
@@ -169,8 +210,12 @@ impl Session {
                 Count { tokens: outcome.report.tokens.after, view: self.view, ..count }
             }
         };
+        let whole = match &request.view {
+            Cow::Borrowed(_) => count.tokens,
+            Cow::Owned(_) => self.count(&request, request.transcript).tokens,
+        };
         let Request { view, policy, .. } = request;
-        let turn = match compaction {
+        let mut turn = match compaction {
             Compaction::Left { reason, report } => {
                 if let Wanted::Compress(_) = wanted {
                     said.say(format!("nothing changed: {reason}"));
@@ -191,20 +236,21 @@ impl Session {
                 Turn::new(Cow::Owned(outcome.body), Action::Compacted, reason, Some(outcome.report), measured)
             }
         };
+        turn.sizes = Some(Sizes { whole, sent: sent.tokens });
         if *wanted == Wanted::Send {
             self.note_sent(&turn, sent, &policy, now);
         }
         turn
     }
 
-    fn count(&mut self, request: &Request<'_>, seen: &Transcript<'_>) -> Count {
+    fn count(&mut self, request: &Request<'_, '_>, seen: &Transcript<'_>) -> Count {
         let calibration = self.learned.entry(self.model.clone()).or_default().calibration;
         let tokens = request.engine.look(&request.policy, &mut self.known, seen);
         let factor = if calibration.is_learned() { calibration.factor() } else { 1.0 };
         Count { tokens, factor, view: self.view }
     }
 
-    fn measure(&mut self, request: &Request<'_>, seen: &Transcript<'_>) -> Size {
+    fn measure(&mut self, request: &Request<'_, '_>, seen: &Transcript<'_>) -> Size {
         let count = self.count(request, seen);
         let calibration = self.learned.entry(self.model.clone()).or_default().calibration;
         Size { count, measured: self.gauge.measure(count, &calibration) }

@@ -7,7 +7,7 @@ use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::Engine;
 use longhaul_engine::policy::Policy;
 use longhaul_engine::transcript::{Speaker, Unit, UnitKind};
-use longhaul_engine::{Refused, Rewrite, Transcript};
+use longhaul_engine::{Refused, Transcript};
 
 use super::command::Compress;
 use super::gauge::{Count, Measured};
@@ -25,9 +25,11 @@ pub(super) enum Wanted {
 }
 
 /// A request that was read.
-pub(super) struct Request<'b> {
-    /// As the client sent it.
-    pub(super) transcript: Transcript<'b>,
+pub(super) struct Request<'r, 'b> {
+    /// As the client sent it,
+    pub(super) transcript: &'r Transcript<'b>,
+    /// and what its messages are known by.
+    pub(super) chain: &'r [Identity],
     pub(super) policy: Policy,
     pub(super) engine: &'static dyn Engine,
     /// What the decisions so far make of it.
@@ -46,7 +48,7 @@ pub(super) struct Size {
 /// A request with all that is known when something is decided about it.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'r, 'b> {
-    pub(super) request: &'r Request<'b>,
+    pub(super) request: &'r Request<'r, 'b>,
     /// The request as it would be sent: what the decisions so far leave of it.
     pub(super) seen: &'r Transcript<'r>,
     pub(super) size: Size,
@@ -55,10 +57,17 @@ pub(super) struct Scene<'r, 'b> {
 
 /// What decisions make of a request that they are about.
 pub(super) fn replayed<'b>(ledger: &Ledger, transcript: &Transcript<'b>) -> Result<Cow<'b, str>, Refused> {
-    if ledger.is_empty() || !ledger.matches(transcript) {
-        return Ok(Cow::Borrowed(transcript.body));
+    let replay = ledger.replay(transcript)?;
+    Ok(replay.map_or(Cow::Borrowed(transcript.body), |replay| Cow::Owned(replay.apply(transcript.body))))
+}
+
+/// What decisions make of a request; nothing where that is the request itself.
+#[must_use]
+pub fn replay(ledger: &Ledger, transcript: &Transcript<'_>) -> Option<String> {
+    match replayed(ledger, transcript) {
+        Ok(Cow::Owned(view)) => Some(view),
+        Ok(Cow::Borrowed(_)) | Err(_) => None,
     }
-    Ok(Cow::Owned(Rewrite::new(transcript, ledger.edits(transcript))?.apply(transcript.body)))
 }
 
 /// What people said, oldest first.

@@ -12,14 +12,11 @@ use std::sync::Arc;
 
 use longhaul_engine::prices::{Dollars, Usage};
 use longhaul_engine::redact::{Content, Redacted, Redactor, Rules, SessionKey};
-use longhaul_engine::summary::{self, Answer, Ask, End};
+use longhaul_engine::summary::{self, Answer, Ask, End, FRAME};
 use longhaul_engine::{Dialect, Tokens};
 
 use super::settings::Writer;
 use crate::upstream::{Asked, Finish, Models, Question, Reply, Small, Stage, Streaming, Trouble};
-
-/// About what the words around the turns of a question come to.
-pub(super) const FRAME: Tokens = Tokens(1_200);
 
 /// Why there is no summary of a writer.
 #[derive(Debug, Clone, PartialEq, Eq)]

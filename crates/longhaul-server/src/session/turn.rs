@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use longhaul_engine::Tokens;
 use longhaul_engine::plan::Report;
 
 use super::gauge::Measured;
@@ -20,11 +21,21 @@ pub struct Turn<'b> {
     pub report: Option<Report>,
     /// Its size before that; nothing for what cannot be read.
     pub measured: Option<Measured>,
+    /// What the client sent, and what is sent in its place, as we count.
+    pub sizes: Option<Sizes>,
     /// Lines for people, never for the model.
     pub said: Vec<String>,
 }
 
 impl<'b> Turn<'b> {
+    /// A body of which nothing could be made.
+    pub(super) fn as_it_came(body: &'b str, problem: &str, said: &mut Said<'_>) -> Self {
+        let reason = format!("the request goes as it came: {problem}");
+        said.say(reason.clone());
+        let (body, said) = (Cow::Borrowed(body), std::mem::take(&mut said.lines));
+        Self { body, action: Action::None, reason, report: None, measured: None, sizes: None, said }
+    }
+
     pub(super) fn new(
         body: Cow<'b, str>,
         action: Action,
@@ -32,8 +43,17 @@ impl<'b> Turn<'b> {
         report: Option<Report>,
         measured: Measured,
     ) -> Self {
-        Self { body, action, reason, report, measured: Some(measured), said: Vec::new() }
+        Self { body, action, reason, report, measured: Some(measured), sizes: None, said: Vec::new() }
     }
+}
+
+/// The tokens of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// As the client sent it.
+    pub whole: Tokens,
+    /// As it is sent.
+    pub sent: Tokens,
 }
 
 /// What was done with a request.

@@ -30,7 +30,7 @@ const LARGE: usize = 256;
 /// An envelope that was made ready.
 #[derive(Debug, Clone)]
 pub struct Envelope {
-    pub(super) identity: Identity,
+    pub(crate) identity: Identity,
     /// Nothing where the store has it.
     parts: Option<Vec<Part>>,
 }

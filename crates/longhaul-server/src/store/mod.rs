@@ -13,7 +13,7 @@
 //!   own session; an edited one forks it.
 //! - Order is a place in a path, never a time. Times are told to people, and nothing is decided by them but what is old.
 //! - A lease keeps two from doing the same work; who is paused past it finds its fence passed and cannot commit ([`epochs`]).
-//! - Every question is asked for one [`Tenant`], and sees nothing of another.
+//! - Every question is asked for one [`Tenant`], and sees nothing of another. The keys of a gateway lead to tenants.
 //!
 //! The same statements run on SQLite (embedded, no set-up) and on PostgreSQL (shared by several gateways): `sql.rs` is the trait,
 //! `sqlite.rs` and `postgres.rs` implement it, and one suite of tests runs over both.
@@ -22,6 +22,7 @@ mod envelope;
 mod epochs;
 mod error;
 mod export;
+mod keys;
 mod log;
 mod message;
 mod postgres;
@@ -36,6 +37,7 @@ mod sqlite;
 mod standing;
 mod tenant;
 mod terms;
+mod traffic;
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -45,6 +47,7 @@ use std::sync::Arc;
 pub use epochs::{Commit, Committed, Epoch, EpochId, Lease, Leased, Moved, Seen};
 pub use error::{Result, StoreError};
 pub use export::{Example, Moment as At, Trace, Words};
+pub use keys::{Day, Granted, KeyId, KeyRow, Limits, Secret, Used};
 pub use log::{Appended, Batch, Request};
 pub use message::{BlockRow, Entry};
 pub use recall::{Neighbour, Recalled};
@@ -55,6 +58,7 @@ pub use session::{Lineage, Reason, Session, SessionId, State};
 pub use sqlite::Sync;
 pub use tenant::Tenant;
 pub use terms::of_message as terms_of;
+pub use traffic::{Action as TrafficAction, Totals, Traffic};
 
 use postgres::Postgres;
 use sql::Sql;

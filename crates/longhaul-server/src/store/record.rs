@@ -71,9 +71,20 @@ impl Store {
         rules: &Rules,
         at: Moment,
     ) -> Result<Recorded> {
-        let chain = tenant.identities().chain(transcript);
+        self.record_chain(tenant, transcript, &tenant.identities().chain(transcript), rules, at).await
+    }
+
+    /// The same, for a request whose messages are known by these identities.
+    pub(crate) async fn record_chain(
+        &self,
+        tenant: &Tenant,
+        transcript: &Transcript<'_>,
+        chain: &[Identity],
+        rules: &Rules,
+        at: Moment,
+    ) -> Result<Recorded> {
         for _ in 0..TRIES {
-            let batch = self.prepare(tenant, transcript, &chain, rules, at).await?;
+            let batch = self.prepare(tenant, transcript, chain, rules, at).await?;
             if let Appended::Done { session, new } = self.append(tenant, batch).await? {
                 let view = self.view(tenant, &session, transcript).await?;
                 return Ok(Recorded { session, new, view });
@@ -102,11 +113,13 @@ impl Store {
         rules: &Rules,
         at: Moment,
     ) -> Result<Batch> {
-        let without = || StoreError::Wrong("a body without a list of messages has no session".to_owned());
-        let envelope = Envelope::known(tenant, transcript).ok_or_else(without)?;
+        let envelope = Envelope::known(tenant, transcript).ok_or_else(without_messages)?;
         let (located, is_known) = self.look(tenant, chain, &envelope).await?;
-        let envelope =
-            if is_known { envelope } else { envelope.read(tenant, transcript, rules).ok_or_else(without)? };
+        let envelope = if is_known {
+            envelope
+        } else {
+            envelope.read(tenant, transcript, rules).ok_or_else(without_messages)?
+        };
         let known = located.as_ref().map_or(0, |located| located.known);
         let continues =
             if known < chain.len() { self.of_checkpoint(tenant, transcript).await? } else { None };
@@ -116,27 +129,32 @@ impl Store {
             (None, None) => SessionKey::new(tenant::random()?),
         };
         let continues = continues.filter(|session| session.key == key).map(|session| session.id);
-        let mut redactor = Redactor::keyed(rules.clone(), key.clone());
-        let model = transcript.model.as_deref().map(|model| redactor.redact(model, Content::Text).text);
-        // Only a session that is yet to be made needs a name.
         let goes_on = located.as_ref().is_some_and(|located| known == located.session.length);
-        let title = if goes_on { None } else { title(transcript, &mut redactor) };
-        let entries = entries(transcript, known, &Handles::new(key.clone()), &mut redactor);
-        let (chain, dialect, name) = (chain.to_owned(), transcript.dialect, tenant::random_name()?);
-        Ok(Batch {
-            chain,
-            lead: transcript.lead(),
-            entries,
-            known,
-            envelope,
-            key,
-            dialect,
-            model,
-            title,
-            name,
-            continues,
-            at,
-        })
+        let onto = Onto { key, known, goes_on, continues };
+        batch(transcript, chain, envelope, onto, rules, at)
+    }
+
+    /// What is new of a request that goes on from where a session ended, to be appended later. Nothing where nothing is new. What is
+    /// known of the envelope is what the newest request of the session had around its messages.
+    pub(crate) fn rest(
+        tenant: &Tenant,
+        session: &Session,
+        transcript: &Transcript<'_>,
+        chain: &[Identity],
+        known_envelope: Option<Identity>,
+        how: &Keeping<'_>,
+    ) -> Result<Option<Batch>> {
+        if chain.len() <= session.length {
+            return Ok(None);
+        }
+        let envelope = Envelope::known(tenant, transcript).ok_or_else(without_messages)?;
+        let envelope = if known_envelope == Some(envelope.identity) {
+            envelope
+        } else {
+            envelope.read(tenant, transcript, how.rules).ok_or_else(without_messages)?
+        };
+        let onto = Onto { key: session.key.clone(), known: session.length, goes_on: true, continues: None };
+        batch(transcript, chain, envelope, onto, how.rules, how.at).map(Some)
     }
 
     /// The session whose compaction wrote a checkpoint that stands in this body.
@@ -227,6 +245,38 @@ impl Store {
         };
         self.commit(tenant, recorded.session.id, commit).await
     }
+}
+
+/// Where a batch goes.
+struct Onto {
+    key: SessionKey,
+    known: usize,
+    goes_on: bool,
+    continues: Option<SessionId>,
+}
+
+/// Makes what is new of a request ready for the log.
+fn batch(
+    transcript: &Transcript<'_>,
+    chain: &[Identity],
+    envelope: Envelope,
+    onto: Onto,
+    rules: &Rules,
+    at: Moment,
+) -> Result<Batch> {
+    let Onto { key, known, goes_on, continues } = onto;
+    let mut redactor = Redactor::keyed(rules.clone(), key.clone());
+    let model = transcript.model.as_deref().map(|model| redactor.redact(model, Content::Text).text);
+    // Only a session that is yet to be made needs a name.
+    let title = if goes_on { None } else { title(transcript, &mut redactor) };
+    let entries = entries(transcript, known, &Handles::new(key.clone()), &mut redactor);
+    let (chain, dialect, name) = (chain.to_owned(), transcript.dialect, tenant::random_name()?);
+    let lead = transcript.lead();
+    Ok(Batch { chain, lead, entries, known, envelope, key, dialect, model, title, name, continues, at })
+}
+
+fn without_messages() -> StoreError {
+    StoreError::Wrong("a body without a list of messages has no session".to_owned())
 }
 
 /// How many messages the decisions are about: what comes behind them may be another one, and they still hold.

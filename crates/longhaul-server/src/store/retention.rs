@@ -80,11 +80,16 @@ async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<(
     let messages = "DELETE FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3";
     sql.run(messages, &[first.into(), last.into(), tenant.id.into()]).await?;
     lead_elsewhere(sql, tenant, session.family, &forgotten).await?;
+    for forget in [
+        "DELETE FROM states WHERE session = $1 AND tenant = $2",
+        "DELETE FROM traffic WHERE session = $1 AND tenant = $2",
+    ] {
+        sql.run(forget, &own).await?;
+    }
     if children == 0 {
         for forget in [
             "DELETE FROM requests WHERE session = $1 AND tenant = $2",
             "DELETE FROM epochs WHERE session = $1 AND tenant = $2",
-            "DELETE FROM states WHERE session = $1 AND tenant = $2",
             "DELETE FROM sessions WHERE id = $1 AND tenant = $2",
         ] {
             sql.run(forget, &own).await?;
@@ -92,7 +97,6 @@ async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<(
         sql.run("DELETE FROM remains WHERE session = $1", &[id.into()]).await?;
         return Ok(());
     }
-    sql.run("DELETE FROM states WHERE session = $1 AND tenant = $2", &own).await?;
     let longer = [session.id.0.into(), tenant.id.into(), keep.into()];
     sql.run("DELETE FROM requests WHERE session = $1 AND tenant = $2 AND length > $3", &longer).await?;
     sql.run("DELETE FROM epochs WHERE session = $1 AND tenant = $2 AND reach > $3", &longer).await?;
@@ -160,12 +164,12 @@ impl Store {
             .await
     }
 
-    /// Deletes what is too old or too much, and gives back its room.
-    pub async fn sweep(&self, tenant: &Tenant, expiry: Expiry) -> Result<Swept> {
+    /// Deletes what of these tenants is too old or too much, and gives back its room. The oldest go first, whosever they are.
+    pub async fn sweep(&self, tenants: &[Tenant], expiry: Expiry) -> Result<Swept> {
         let mut swept = Swept { before: self.size().await?, ..Swept::default() };
         if let Some(before) = expiry.before {
-            let old = self.oldest(tenant).await?;
-            for session in old.iter().take_while(|session| session.updated < before) {
+            let old = self.oldest(tenants).await?;
+            for (tenant, session) in old.iter().take_while(|(_, session)| session.updated < before) {
                 self.delete(tenant, session.id).await?;
                 swept.sessions.push(session.name.clone());
             }
@@ -181,7 +185,7 @@ impl Store {
             // A message takes more room than its text: its share of the indexes and of what stands around it.
             let room = swept.after as f64 / self.words().await?.max(1) as f64;
             let mut freed = 0.0;
-            for session in self.oldest(tenant).await? {
+            for (tenant, session) in self.oldest(tenants).await? {
                 if freed >= excess as f64 {
                     break;
                 }
@@ -195,11 +199,15 @@ impl Store {
         Ok(swept)
     }
 
-    /// All sessions, those that were written longest ago first.
-    async fn oldest(&self, tenant: &Tenant) -> Result<Vec<Session>> {
-        let mut sessions = self.sessions(tenant, usize::MAX >> 1).await?;
-        sessions.reverse();
-        Ok(sessions)
+    /// All sessions, those that were written longest ago first, and whose they are.
+    async fn oldest<'t>(&self, tenants: &'t [Tenant]) -> Result<Vec<(&'t Tenant, Session)>> {
+        let mut all = Vec::new();
+        for tenant in tenants {
+            let sessions = self.sessions(tenant, usize::MAX >> 1).await?;
+            all.extend(sessions.into_iter().map(|session| (tenant, session)));
+        }
+        all.sort_by_key(|(_, session)| (session.updated, session.id));
+        Ok(all)
     }
 
     /// The bytes of all messages, whosever they are.

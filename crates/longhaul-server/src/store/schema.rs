@@ -5,7 +5,9 @@
 //!                │    ◀── requests ──▶ envelopes ──▶ chunks      what stood around the messages, request by request
 //!                │    ◀── epochs           the views; `sessions.head` is the one in force
 //!                │    ◀── states           how its compactions are going; `models`: what was learned of those that answer
+//!                │    ◀── traffic          what each of its requests was on its way through the gateway
 //!                └family◀── blocks, remains  what a handle leads to
+//!         ◀── keys ◀── uses                  what the gateway lets a tenant's clients in by, and how much each used a day
 //! ```
 //!
 //! A message's number is its session's in the upper bits and its place on the path in the lower ones: a session's own messages lie
@@ -22,10 +24,11 @@ pub(super) struct Migration {
 pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sqlite: SQLITE_1, postgres: POSTGRES_1 },
     Migration { sqlite: SQLITE_2, postgres: POSTGRES_2 },
+    Migration { sqlite: SQLITE_3, postgres: POSTGRES_3 },
 ];
 
 /// The tables of the newest schema: a database may hold somebody else's beside them.
-pub(super) const TABLES: [&str; 12] = [
+pub(super) const TABLES: [&str; 15] = [
     "tenants",
     "sessions",
     "messages",
@@ -38,6 +41,9 @@ pub(super) const TABLES: [&str; 12] = [
     "terms",
     "states",
     "models",
+    "keys",
+    "uses",
+    "traffic",
 ];
 
 /// What this program knows.
@@ -147,6 +153,39 @@ CREATE TABLE states (session BIGINT PRIMARY KEY, tenant BIGINT NOT NULL, state T
 CREATE TABLE models (tenant BIGINT NOT NULL, name TEXT NOT NULL, learned TEXT NOT NULL, PRIMARY KEY (tenant, name));
 ";
 
+/// Money is in billionths of a dollar, and time in millionths of a second.
+const SQLITE_3: &str = "
+CREATE TABLE keys (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, tenant INTEGER NOT NULL REFERENCES tenants, hash BLOB NOT NULL UNIQUE,
+  prefix TEXT NOT NULL, name TEXT NOT NULL, requests_per_minute INTEGER, tokens_per_day INTEGER,
+  created INTEGER NOT NULL, revoked INTEGER);
+CREATE UNIQUE INDEX keys_by_name ON keys (name) WHERE revoked IS NULL;
+CREATE TABLE uses (
+  key INTEGER NOT NULL REFERENCES keys, day INTEGER NOT NULL, tokens INTEGER NOT NULL, PRIMARY KEY (key, day)) WITHOUT ROWID;
+CREATE TABLE traffic (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, tenant INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL, model TEXT,
+  action TEXT NOT NULL, tokens_before INTEGER NOT NULL, tokens_after INTEGER NOT NULL,
+  input INTEGER, cache_read INTEGER, cache_written INTEGER, cache_written_1h INTEGER, output INTEGER, broke TEXT,
+  added INTEGER NOT NULL, took INTEGER NOT NULL, usd INTEGER, usd_without INTEGER);
+CREATE INDEX traffic_by_session ON traffic (tenant, session);
+";
+
+const POSTGRES_3: &str = "
+CREATE TABLE keys (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant BIGINT NOT NULL REFERENCES tenants, hash BYTEA NOT NULL UNIQUE,
+  prefix TEXT NOT NULL, name TEXT NOT NULL, requests_per_minute BIGINT, tokens_per_day BIGINT,
+  created BIGINT NOT NULL, revoked BIGINT);
+CREATE UNIQUE INDEX keys_by_name ON keys (name) WHERE revoked IS NULL;
+CREATE TABLE uses (
+  key BIGINT NOT NULL REFERENCES keys, day BIGINT NOT NULL, tokens BIGINT NOT NULL, PRIMARY KEY (key, day));
+CREATE TABLE traffic (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant BIGINT NOT NULL, session BIGINT NOT NULL, at BIGINT NOT NULL,
+  model TEXT, action TEXT NOT NULL, tokens_before BIGINT NOT NULL, tokens_after BIGINT NOT NULL,
+  input BIGINT, cache_read BIGINT, cache_written BIGINT, cache_written_1h BIGINT, output BIGINT, broke TEXT,
+  added BIGINT NOT NULL, took BIGINT NOT NULL, usd BIGINT, usd_without BIGINT);
+CREATE INDEX traffic_by_session ON traffic (tenant, session);
+";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,5 +196,16 @@ mod tests {
             assert_eq!(session_and_place(number(session, place)), (session, place));
         }
         assert!(number(1, MOST_MESSAGES) < number(2, 0));
+    }
+
+    #[test]
+    fn the_list_of_tables_names_all_that_the_migrations_make() {
+        let made = |statements: &'static str| {
+            let starts = ["CREATE TABLE ", "CREATE VIRTUAL TABLE "];
+            let rest = move |line: &'static str| starts.iter().find_map(|start| line.strip_prefix(start));
+            statements.lines().filter_map(rest).filter_map(|rest| rest.split([' ', '(']).next())
+        };
+        assert!(MIGRATIONS.iter().flat_map(|step| made(step.sqlite)).eq(TABLES));
+        assert!(MIGRATIONS.iter().flat_map(|step| made(step.postgres)).eq(TABLES));
     }
 }

@@ -279,6 +279,11 @@ impl Store {
         self.read(work(with, |sql, (tenant, name)| Box::pin(named(sql, tenant, name)))).await
     }
 
+    /// A session as it stands now; nothing where it is gone.
+    pub async fn session_now(&self, tenant: &Tenant, id: SessionId) -> Result<Option<Session>> {
+        self.read(work((tenant.clone(), id), |sql, (tenant, id)| Box::pin(session(sql, tenant, *id)))).await
+    }
+
     /// The sessions written last, newest first.
     pub async fn sessions(&self, tenant: &Tenant, most: usize) -> Result<Vec<Session>> {
         self.read(work((tenant.clone(), most), |sql, (tenant, most)| Box::pin(newest(sql, tenant, *most))))

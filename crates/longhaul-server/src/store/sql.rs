@@ -4,8 +4,12 @@
 //! the few things that each says in its own way are named in [`Flavour`].
 
 use async_trait::async_trait;
+use longhaul_engine::Tokens;
 
 use super::error::{Result, StoreError};
+
+/// More tokens than any request has: whatever a provider says, sums of them stay numbers that both databases can hold.
+const MOST_TOKENS: u64 = 1 << 40;
 
 /// A value on its way into a statement or out of a row.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +33,12 @@ impl From<i64> for Value {
 impl From<usize> for Value {
     fn from(number: usize) -> Self {
         Self::Int(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<Tokens> for Value {
+    fn from(tokens: Tokens) -> Self {
+        Self::Int(tokens.number().min(MOST_TOKENS).cast_signed())
     }
 }
 
@@ -95,6 +105,17 @@ impl Row {
             Some(Value::Null) => Ok(None),
             _ => Err(self.unexpected(column, "a number")),
         }
+    }
+
+    /// So many tokens.
+    pub(super) fn tokens(&self, column: usize) -> Result<Tokens> {
+        self.maybe_tokens(column)?.ok_or_else(|| self.unexpected(column, "a number"))
+    }
+
+    /// So many tokens, or nothing.
+    pub(super) fn maybe_tokens(&self, column: usize) -> Result<Option<Tokens>> {
+        let whole = |number| u64::try_from(number).map_err(|_| self.unexpected(column, "a count"));
+        Ok(self.maybe_int(column)?.map(whole).transpose()?.map(Tokens))
     }
 
     /// Text.

@@ -1,18 +1,21 @@
 //! Whose sessions they are: a tenant's questions see a tenant's rows, and nothing names a row without one.
 
 use std::fmt;
+use std::sync::Arc;
 
 use longhaul_engine::identity::{Identities, Identity};
 use longhaul_engine::redact::SessionKey;
 
 use super::error::{Result, StoreError};
-use super::sql::Sql;
+use super::sql::{Row, Sql};
 use super::{Store, work};
 
-/// Whose sessions these are. There is no way to ask for anything without one, and none to make one but by its name.
+/// Whose sessions these are. There is no way to ask for anything without one, and none to make one but by its name, by a key that
+/// the gateway handed out, or by owning the whole store.
 #[derive(Clone)]
 pub struct Tenant {
     pub(super) id: i64,
+    name: Arc<str>,
     key: [u8; 32],
 }
 
@@ -23,6 +26,17 @@ impl fmt::Debug for Tenant {
 }
 
 impl Tenant {
+    /// Of a row that has its number, its name and its key from a column on.
+    pub(super) fn of(row: &Row, column: usize) -> Result<Self> {
+        Ok(Self { id: row.int(column)?, name: row.text(column + 1)?.into(), key: row.key(column + 2)? })
+    }
+
+    /// What people call it by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What the tenant's messages are known by: nobody else's are known by the same.
     #[must_use]
     pub fn identities(&self) -> Identities {
@@ -52,8 +66,13 @@ pub(super) async fn tenant(sql: &mut dyn Sql, name: &str, fresh: [u8; 32]) -> Re
 }
 
 async fn known_tenant(sql: &mut dyn Sql, name: &str) -> Result<Option<Tenant>> {
-    let row = sql.row("SELECT id, key FROM tenants WHERE name = $1", &[name.into()]).await?;
-    row.map(|row| Ok(Tenant { id: row.int(0)?, key: row.key(1)? })).transpose()
+    let row = sql.row("SELECT id, name, key FROM tenants WHERE name = $1", &[name.into()]).await?;
+    row.map(|row| Tenant::of(&row, 0)).transpose()
+}
+
+async fn tenants(sql: &mut dyn Sql) -> Result<Vec<Tenant>> {
+    let rows = sql.rows("SELECT id, name, key FROM tenants ORDER BY id", &[]).await?;
+    rows.iter().map(|row| Tenant::of(row, 0)).collect()
 }
 
 /// Random bytes of the system.
@@ -71,6 +90,11 @@ pub(super) fn random_name() -> Result<String> {
 }
 
 impl Store {
+    /// Everybody who has anything in the store, for who owns all of it.
+    pub async fn tenants(&self) -> Result<Vec<Tenant>> {
+        self.read(work((), |sql, ()| Box::pin(tenants(sql)))).await
+    }
+
     /// The tenant of that name; one that is new gets a key of its own.
     pub async fn tenant(&self, name: &str) -> Result<Tenant> {
         // Who only reads writes nothing, not even this again.

@@ -39,16 +39,39 @@ impl Upstream {
         self.provider
     }
 
-    /// Where requests of this dialect go; nowhere, if the provider does not take them. A version that ends the address and begins
-    /// the path is said once.
+    /// Where requests of this dialect go; nowhere, if the provider does not take them.
     #[must_use]
     pub fn url(&self, dialect: Dialect) -> Option<Url> {
         let path = self.provider.path(dialect)?;
+        let mut url = self.base.clone();
+        url.set_path(&self.under_base(path));
+        Some(url)
+    }
+
+    /// Where a path of the upstream is, with what stands behind it. Nothing in it can lead to another host.
+    #[must_use]
+    pub fn at(&self, target: &str) -> Url {
+        let (path, query) =
+            target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+        let mut url = self.base.clone();
+        url.set_path(&self.under_base(path));
+        url.set_query(query.or(self.base.query()));
+        url
+    }
+
+    /// A path behind that of the address. A version that ends the address and begins the path is said once.
+    fn under_base(&self, path: &str) -> String {
         let base = self.base.path().trim_end_matches('/');
         let path = if base.ends_with("/v1") { path.strip_prefix("/v1").unwrap_or(path) } else { path };
-        let mut url = self.base.clone();
-        url.set_path(&format!("{base}{path}"));
-        Some(url)
+        format!("{base}/{}", path.trim_start_matches('/'))
+    }
+
+    /// The header that carries the key here, and its value, where there is a key.
+    #[must_use]
+    pub fn own_key(&self) -> Option<(HeaderName, HeaderValue)> {
+        let (name, before) = self.provider.key_header().parts();
+        let value = self.key.as_ref().and_then(|key| key.header(before))?;
+        Some((HeaderName::from_static(name), value))
     }
 
     pub(super) fn headers(&self) -> HeaderMap {
@@ -57,10 +80,7 @@ impl Upstream {
         for (name, value) in self.provider.headers() {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        let (name, before) = self.provider.key_header().parts();
-        if let Some(value) = self.key.as_ref().and_then(|key| key.header(before)) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
+        headers.extend(self.own_key());
         headers
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use longhaul_engine::Dialect;
-use reqwest::header::LOCATION;
+use reqwest::RequestBuilder;
+use reqwest::header::{HeaderMap, LOCATION};
 use reqwest::redirect::Policy;
 use tokio::time::{Instant, sleep};
 
@@ -54,6 +55,19 @@ pub struct Call {
     pub dialect: Dialect,
     /// The body.
     pub body: Bytes,
+}
+
+/// Somebody's own request, on its way to an upstream.
+#[derive(Debug)]
+pub struct Letter {
+    /// The method of HTTP.
+    pub method: reqwest::Method,
+    /// The path, and what stands behind it.
+    pub target: String,
+    /// The head.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: reqwest::Body,
 }
 
 /// The client. It is cheap to clone, and its connections are shared.
@@ -125,23 +139,22 @@ impl Client {
             let said = format!("provider `{provider}` takes no {} requests", call.dialect);
             Trouble::Refused(said::shown(upstream, &said))
         })?;
-        let due = Due::from_now(Stage::FirstByte, patience.first_byte, whole);
         let request = self.http.post(url).headers(upstream.headers()).body(call.body.clone());
-        let response = due.wait(request.send()).await?.map_err(|error| no_answer(upstream, &error))?;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let mut body = Pieces::of(response, due, patience.idle);
-        let trouble = match status {
-            200..300 => None,
-            300..400 => {
-                let place = headers.get(LOCATION).and_then(|place| place.to_str().ok()).unwrap_or_default();
-                Some(Trouble::Redirected(said::shown(upstream, place)))
-            }
-            _ => {
-                let said = Said::read(&body.peek(ERROR).await);
-                Some(judge(upstream, Some(status), &said, delay::asked(&headers, &said.words)))
-            }
-        };
-        Ok(Response { status, headers, trouble, body })
+        exchange(upstream, request, patience, whole).await
+    }
+
+    /// Sends somebody's own request on, once, with the headers that it is given and to a path of the upstream. What comes back is the
+    /// upstream's answer, whatever it is.
+    pub async fn forward(
+        &self,
+        upstream: &Upstream,
+        letter: Letter,
+        patience: &Patience,
+    ) -> Result<Response, Trouble> {
+        let whole = Instant::now() + patience.whole.min(DAY);
+        let Letter { method, target, headers, body } = letter;
+        let request = self.http.request(method, upstream.at(&target)).headers(headers).body(body);
+        exchange(upstream, request, patience, whole).await
     }
 
     /// How long to wait before the next try; nothing, where none can mend it or there were enough.
@@ -164,6 +177,31 @@ impl Client {
     }
 }
 
+/// One request and the head of its answer; of an error also what it means.
+async fn exchange(
+    upstream: &Upstream,
+    request: RequestBuilder,
+    patience: &Patience,
+    whole: Instant,
+) -> Result<Response, Trouble> {
+    let due = Due::from_now(Stage::FirstByte, patience.first_byte, whole);
+    let response = due.wait(request.send()).await?.map_err(|error| no_answer(upstream, &error))?;
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let mut body = Pieces::of(response, due, patience.idle);
+    let trouble = match status {
+        200..300 => None,
+        300..400 => {
+            let place = headers.get(LOCATION).and_then(|place| place.to_str().ok()).unwrap_or_default();
+            Some(Trouble::Redirected(said::shown(upstream, place)))
+        }
+        _ => {
+            let said = Said::read(&body.peek(ERROR).await);
+            Some(judge(upstream, Some(status), &said, delay::asked(&headers, &said.words)))
+        }
+    };
+    Ok(Response { status, headers, trouble, body })
+}
+
 #[async_trait::async_trait]
 impl Models for Client {
     async fn answer(&self, question: Question) -> Result<Reply, Trouble> {
@@ -180,7 +218,7 @@ impl Models for Client {
         if let Some(trouble) = answer.trouble {
             return Err(trouble);
         }
-        let mut reading = Reading::new(upstream, dialect);
+        let mut reading = Reading::new(Arc::clone(&question.upstream), dialect);
         while let Some(piece) = answer.body.next().await? {
             if reading.feed(&piece)? == Progress::Ended {
                 break;

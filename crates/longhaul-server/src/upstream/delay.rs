@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use longhaul_engine::table;
 use regex::Regex;
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
-use super::table;
 use crate::agents::Moment;
 
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ enum Form {
     Epoch,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| table::load("delays.toml", include_str!("delays.toml")));
+static TABLE: LazyLock<Table> = LazyLock::new(|| table::load("delays.toml", include_str!("delays.toml"), Ok));
 
 fn pattern<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Regex, D::Error> {
     let text = String::deserialize(from)?;

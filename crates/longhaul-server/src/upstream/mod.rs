@@ -27,14 +27,13 @@ mod provider;
 mod question;
 mod reading;
 mod said;
-mod table;
 mod trouble;
 mod wire;
 mod wording;
 
 pub use address::Upstream;
 pub use ask::ask;
-pub use client::{Call, Client, Network, Proxies};
+pub use client::{Call, Client, Letter, Network, Proxies};
 pub use key::Key;
 pub use patience::{Patience, Retries};
 pub use provider::Provider;

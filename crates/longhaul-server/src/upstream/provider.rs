@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use longhaul_engine::Dialect;
+use longhaul_engine::{Dialect, table};
 use serde::Deserialize;
-
-use super::table;
 
 /// A row of `providers.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +143,7 @@ impl Provider {
 }
 
 static TABLE: LazyLock<BTreeMap<String, Row>> =
-    LazyLock::new(|| table::load("providers.toml", include_str!("providers.toml")));
+    LazyLock::new(|| table::load("providers.toml", include_str!("providers.toml"), Ok));
 
 #[cfg(test)]
 mod tests {

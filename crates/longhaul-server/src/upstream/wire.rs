@@ -29,9 +29,10 @@ pub struct Pieces {
     idle: Duration,
 }
 
-enum Source {
-    Wire(reqwest::Response),
-    Read(Option<Bytes>),
+/// What was read ahead comes first, then what is still on the wire.
+struct Source {
+    ahead: Option<Bytes>,
+    wire: reqwest::Response,
 }
 
 /// When something has to be there, and when all has to be.
@@ -58,16 +59,14 @@ impl Due {
 impl Pieces {
     /// Of an answer whose head has come. The first piece is part of what was waited for with the head.
     pub(super) fn of(response: reqwest::Response, due: Due, idle: Duration) -> Self {
-        Self { source: Source::Wire(response), due, idle }
+        Self { source: Source { ahead: None, wire: response }, due, idle }
     }
 
     /// The next piece; none, where the body has ended as it should.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
-        let piece = match &mut self.source {
-            Source::Read(bytes) => bytes.take(),
-            Source::Wire(response) => {
-                self.due.wait(response.chunk()).await?.map_err(|_| Trouble::CutShort)?
-            }
+        let piece = match self.source.ahead.take() {
+            Some(ahead) => Some(ahead),
+            None => self.due.wait(self.source.wire.chunk()).await?.map_err(|_| Trouble::CutShort)?,
         };
         self.due = Due::from_now(Stage::Idle, self.idle, self.due.whole);
         Ok(piece)
@@ -84,7 +83,7 @@ impl Pieces {
             }
         }
         let read = Bytes::from(read);
-        self.source = Source::Read(Some(read.clone()));
+        self.source.ahead = Some(read.clone()).filter(|read| !read.is_empty());
         read
     }
 }

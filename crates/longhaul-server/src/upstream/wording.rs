@@ -4,12 +4,12 @@ use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use longhaul_engine::Tokens;
+use longhaul_engine::{Tokens, table};
 use regex::{Captures, Regex};
 use serde::Deserialize;
 
 use super::said::Said;
-use super::{Trouble, Upstream, table};
+use super::{Trouble, Upstream};
 
 /// What an error means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -67,8 +67,9 @@ fn pattern<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Regex>, D
     Regex::new(&format!("(?is){text}")).map(Some).map_err(serde::de::Error::custom)
 }
 
-static TABLE: LazyLock<Vec<Row>> =
-    LazyLock::new(|| table::load::<Table>("wordings.toml", include_str!("wordings.toml")).wording);
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    table::load("wordings.toml", include_str!("wordings.toml"), |table: Table| Ok(table.wording))
+});
 
 /// The trouble that an error stands for. `status` is the one that it came with, and `delay` what else was said about waiting.
 pub(super) fn judge(

@@ -45,7 +45,7 @@ fn turns() -> Vec<Value> {
 
 fn write(folder: &Folder, messages: &[Value], compaction: Option<Value>) {
     let about = json!({
-        "version": 1, "session_id": "77_ab", "cwd": "/work/garden", "model": "other", "messages_path": "x",
+        "version": 1, "session_id": "77_ab", "cwd": "/home/ada/garden", "model": "other", "messages_path": "x",
         "started_at": "2026-02-02T02:00:00Z", "metadata": {"title": "Spring"},
     });
     let log = json!({"version": 1, "sessionId": "77_ab", "system_prompt": "You are careful.", "messages": messages});
@@ -72,7 +72,7 @@ fn a_session_is_read_from_its_files() {
         );
         assert_eq!((session.id.as_str(), session.title.as_deref()), ("77_ab", Some("Spring")));
         assert_eq!((session.agent, session.dialect), (Agent::Cline, Dialect::Messages));
-        assert_eq!(session.project.as_deref(), Some("/work/garden"));
+        assert_eq!(session.project.as_deref(), Some("/home/ada/garden"));
         assert_eq!(session.system.as_deref(), Some("You are careful."));
         assert_eq!(session.model.as_deref(), Some("anthropic/claude-opus-4.5"));
         let last = &session.requests[1];
@@ -193,7 +193,7 @@ fn task(folder: &Folder, history: &Value, rows: Value) {
 }
 
 fn history() -> Value {
-    let details = "<environment_details>\n# Current Working Directory (/work/yard) Files\na.txt\n</environment_details>";
+    let details = "<environment_details>\n# Current Working Directory (/home/ada/yard) Files\na.txt\n</environment_details>";
     let at = |ts: i64, role: &str, words: &str| json!({"role": role, "content": [{"type": "text", "text": words}], "ts": ts});
     json!([
         {"role": "user", "content": [{"type": "text", "text": "sow"}, {"type": "text", "text": details}], "ts": 1_770_000_000_000_i64},
@@ -213,7 +213,7 @@ fn a_classic_task_is_its_history_with_usage_from_the_screen() {
         assert_eq!((session.agent, session.id.as_str(), session.turns.len()), (Agent::Cline, "42", 6));
         assert_eq!(
             (session.project.as_deref(), session.title.as_deref()),
-            (Some("/work/yard"), Some("Sow the beds"))
+            (Some("/home/ada/yard"), Some("Sow the beds"))
         );
         assert_eq!(session.model.as_deref(), Some("claude-sonnet-4-5"));
         let request = &session.requests[0];

@@ -249,8 +249,9 @@ fn sessions_are_found_by_name_with_their_project() {
         "home/.gemini/tmp/yard/chats/session-2026-03-02T09-00-77aa.json",
         with(header(), "messages", json!([])).to_string(),
     );
-    folder.file("home/.gemini/projects.json", json!({"projects": {"/work/garden": "garden"}}).to_string());
-    folder.file("home/.gemini/tmp/yard/.project_root", "/work/yard\n");
+    folder
+        .file("home/.gemini/projects.json", json!({"projects": {"/home/ada/garden": "garden"}}).to_string());
+    folder.file("home/.gemini/tmp/yard/.project_root", "/home/ada/yard\n");
     let machine = Machine { home: folder.0.join("home"), ..Machine::default() };
     assert_eq!(sessions(&machine, Some(Agent::Gemini)).len(), 2);
     let place = named(&machine, "gemini:9e41").unwrap();
@@ -258,8 +259,8 @@ fn sessions_are_found_by_name_with_their_project() {
     let read = |name: &str| {
         longhaul_server::agents::read(&named(&machine, name).unwrap(), &Asked::default()).unwrap()
     };
-    assert_eq!(read("gemini:9e41").project.as_deref(), Some("/work/garden"));
-    assert_eq!(read("gemini:77aa").project.as_deref(), Some("/work/yard"));
+    assert_eq!(read("gemini:9e41").project.as_deref(), Some("/home/ada/garden"));
+    assert_eq!(read("gemini:77aa").project.as_deref(), Some("/home/ada/yard"));
     let mut elsewhere = Machine { home: folder.0.clone(), ..Machine::default() };
     let home = folder.0.join("home").display().to_string();
     elsewhere.environment.insert("GEMINI_CLI_HOME".to_owned(), home);

@@ -25,7 +25,7 @@ async fn two_hundred_turns_at_the_edge_compact_no_more_often_than_growth_require
             assert!(before >= WINDOW / 2, "not before the threshold: {before}");
             (last, largest, count) = (Some(after), largest.max(after), count + 1);
         }
-        session.after(&usage(&turn.body), at(0)).await;
+        session.after(&usage(&turn.body)).await;
     }
     assert!(largest < WINDOW / 2 * 3 / 4, "a compaction leaves room: {largest}");
     let required = grown / (WINDOW / 2 - largest) + 1;

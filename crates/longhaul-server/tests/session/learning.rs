@@ -93,7 +93,7 @@ async fn a_rewrite_that_was_taken_before_is_not_what_is_refused() {
     let body = agent.body();
     let turn = request(&mut session, &body, NOON).await;
     compacted(&turn);
-    session.after(&usage(&turn.body), at(1)).await;
+    session.after(&usage(&turn.body)).await;
     agent.step(2);
     let body = agent.body();
     assert_eq!(request(&mut session, &body, at(2)).await.action, Action::Replayed);
@@ -144,7 +144,7 @@ async fn estimates_are_calibrated_from_usage_and_the_error_falls() {
         by.push(turn.measured.unwrap().by);
         // A provider that counts a token for every two and a half characters.
         let usage = Usage { input: Some(Tokens(body.len() as u64 * 2 / 5)), ..Usage::default() };
-        errors = session.after(&usage, NOON).await.errors;
+        errors = session.after(&usage).await.errors;
     }
     let errors = errors.unwrap();
     println!(

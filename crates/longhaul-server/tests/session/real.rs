@@ -57,7 +57,7 @@ async fn real_sessions_stay_as_valid_as_they_were() {
                 turn.reason
             );
             compactions += usize::from(turn.action == Action::Compacted);
-            session.after(&usage(&turn.body), at(requests)).await;
+            session.after(&usage(&turn.body)).await;
             requests += 1;
         }
     }

@@ -180,7 +180,7 @@ async fn of_two_sessions_at_once_one_commits_and_both_send_its_view() {
     assert_eq!(first.body, second.body);
     let sent = first.body.into_owned();
     for session in [&mut one, &mut other] {
-        session.after(&usage(&sent), at(1)).await;
+        session.after(&usage(&sent)).await;
         let calibration = session.learned()[MODEL].calibration;
         assert!(calibration.is_learned(), "the body that was sent is the one that is counted");
         assert!((0.5..1.6).contains(&calibration.factor()), "{calibration:?}");

@@ -51,7 +51,7 @@ async fn the_providers_count_over_the_threshold_is_enough() {
     let body = agent.body();
     assert_eq!(request(&mut session, &body, NOON).await.action, Action::None);
     let usage = Usage { input: Some(Tokens(10_500)), output: Some(Tokens(100)), ..Usage::default() };
-    let after = session.after(&usage, at(1)).await;
+    let after = session.after(&usage).await;
     assert!(after.due.unwrap().contains("10,600 tokens by the provider's count"));
     agent.step(1);
     let body = agent.body();
@@ -187,7 +187,7 @@ async fn inside_the_band_the_price_decides() {
         agent.step(8);
         let body = agent.body();
         let turn = request(&mut session, &body, at(10 * turn)).await;
-        session.after(&usage(&turn.body), NOON).await;
+        session.after(&usage(&turn.body)).await;
         if turn.action == Action::Compacted {
             compacted.push((turn.measured.unwrap().tokens, turn.reason));
         }

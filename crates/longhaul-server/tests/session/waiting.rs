@@ -25,7 +25,7 @@ pub(crate) async fn until(
         agent.step(8);
         let body = agent.body();
         let done = request(session, &body, at(turn)).await;
-        session.after(&usage(&done.body), at(turn)).await;
+        session.after(&usage(&done.body)).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         if wanted(&done) {
             let by = done.report.as_ref().and_then(|report| report.checkpoint.as_ref()).map(|made| made.by);
@@ -188,7 +188,7 @@ async fn where_that_is_cheaper_the_sessions_own_request_is_extended() {
     for turn in 0..30 {
         let body = agent.body();
         let done = request(&mut session, &body, at(turn)).await;
-        session.after(&usage(&done.body), at(turn)).await;
+        session.after(&usage(&done.body)).await;
         sent = done.body.into_owned();
         tokio::time::sleep(Duration::from_secs(1)).await;
         if !script.asked().is_empty() {

@@ -111,11 +111,26 @@ impl Ground {
         self.ask(statement).await[0].parse().unwrap()
     }
 
+    /// All tables that the store has made, by the database's own word; not those that the database keeps for itself.
+    async fn tables(&self) -> Vec<String> {
+        let question = match self.database {
+            Database::Sqlite => {
+                "SELECT name FROM pragma_table_list WHERE type IN ('table', 'virtual') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+            }
+            Database::Postgres => "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
+        };
+        let mut tables = self.ask(question).await;
+        tables.sort_unstable();
+        assert!(!tables.is_empty(), "there is no store yet");
+        tables
+    }
+
     /// How many rows each table has.
-    pub(crate) async fn rows(&self) -> Vec<(&'static str, usize)> {
+    pub(crate) async fn rows(&self) -> Vec<(String, usize)> {
         let mut rows = Vec::new();
-        for table in TABLES {
-            rows.push((table, self.number(&format!("SELECT count(*) FROM {table}")).await));
+        for table in self.tables().await {
+            let count = self.number(&format!("SELECT count(*) FROM {table}")).await;
+            rows.push((table, count));
         }
         rows
     }
@@ -124,7 +139,7 @@ impl Ground {
     pub(crate) async fn bytes(&self) -> Vec<u8> {
         if self.database == Database::Postgres {
             let mut all = String::new();
-            for table in TABLES {
+            for table in self.tables().await {
                 for row in self.ask(&format!("SELECT t::text FROM {table} t")).await {
                     writeln!(all, "{row}").unwrap();
                 }
@@ -141,22 +156,6 @@ impl Ground {
         all
     }
 }
-
-/// All that the schema has.
-pub(crate) const TABLES: [&str; 12] = [
-    "tenants",
-    "sessions",
-    "messages",
-    "chunks",
-    "envelopes",
-    "requests",
-    "epochs",
-    "blocks",
-    "remains",
-    "terms",
-    "states",
-    "models",
-];
 
 /// Runs a statement on a PostgreSQL database, past the store.
 pub(crate) async fn ask(url: &str, statement: &str) -> Vec<String> {

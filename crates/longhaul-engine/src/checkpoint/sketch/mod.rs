@@ -250,13 +250,8 @@ impl<'d> Sketches<'_, 'd> {
 
     /// The agent's list of tasks as it stood last, if that is not in sight.
     fn tasks(&mut self) {
-        let evidence = self.brief.evidence;
-        let lists = evidence.told.iter().chain(&evidence.deeds).filter(|read| !read.tasks().is_empty());
-        let Some(newest) =
-            lists.max_by_key(|read| read.at.unit).filter(|read| (self.brief.folded)(read.at.unit))
-        else {
-            return;
-        };
+        let newest = self.brief.evidence.newest_tasks().filter(|read| (self.brief.folded)(read.at.unit));
+        let Some(newest) = newest else { return };
         for (place, task) in newest.tasks().iter().enumerate() {
             let rate = if task.kind == TaskState::Done { WORTH.file } else { WORTH.task };
             self.add(What::Task(task), (newest.at.unit, place), rate);
@@ -268,7 +263,7 @@ impl<'d> Sketches<'_, 'd> {
         let Some(before) = self.brief.previous else { return };
         let evidence = self.brief.evidence;
         let has_tasks = self.list.iter().any(|sketch| matches!(sketch.what, What::Task(_)))
-            || evidence.told.iter().chain(&evidence.deeds).any(|read| !read.tasks().is_empty());
+            || evidence.newest_tasks().is_some();
         let has_tests = evidence.deeds.iter().filter_map(Read::did).any(|did| did.action.tests.is_some());
         for section in Section::ALL {
             let rate = match section {

@@ -1,7 +1,6 @@
 //! What a clause claims that can be looked up: paths, names, numbers, commands, addresses.
 
 use super::words::{TABLE, has_any, prose};
-use crate::checkpoint::{without_line, words};
 
 /// Something that a clause says and the source must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,6 +133,34 @@ fn is_name(word: &str) -> bool {
         && inner.len() > 2
         && !joined
         && (inner.contains('_') || inner.contains("::") || mixed || digits || dotted)
+}
+
+/// The words of a text, without the signs around them.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    let between = |sign: char| sign.is_whitespace() || "`\"“”‘’«»;()[]{}<>|=→…*".contains(sign);
+    let parts = text
+        .split(between)
+        .flat_map(|part| if is_grouped(part) { vec![part] } else { part.split(',').collect() });
+    let signs = ['.', ':', '!', '?', '\'', '–', '—', '&', ','];
+    parts.map(move |word| word.trim_matches(signs)).filter(|word| !word.is_empty())
+}
+
+/// Whether a word is a number in groups of three, which a comma does not part.
+fn is_grouped(word: &str) -> bool {
+    let digits = word.trim_matches(|sign: char| !sign.is_ascii_digit());
+    let mut groups = digits.split(',');
+    let first = groups.next().unwrap_or_default();
+    let is_number = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    digits.contains(',')
+        && first.len() <= 3
+        && is_number(first)
+        && groups.all(|group| group.len() >= 3 && is_number(group))
+}
+
+/// A path without the line or range behind it: `a.rs:12-40`.
+pub(super) fn without_line(word: &str) -> &str {
+    let bare = word.trim_end_matches(|sign: char| sign.is_ascii_digit() || "-:–,L".contains(sign));
+    if bare.len() < word.len() && word[bare.len()..].starts_with(':') { bare } else { word }
 }
 
 #[cfg(test)]

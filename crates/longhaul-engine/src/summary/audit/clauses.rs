@@ -2,6 +2,11 @@
 
 use std::ops::Range;
 
+use crate::evidence::is_abbreviation;
+
+/// A clause of fewer characters is too little to stand alone.
+const SHORTEST: usize = 8;
+
 /// The clauses of a statement, which together are all of it: sentences, and what semicolons part. Nothing is parted inside code.
 pub(super) fn clauses(text: &str) -> Vec<Range<usize>> {
     let mut clauses = Vec::new();
@@ -15,7 +20,8 @@ pub(super) fn clauses(text: &str) -> Vec<Range<usize>> {
             '。' | '！' | '？' | '；' => true,
             _ => false,
         };
-        if ends && !in_code && !is_short(text[start..at].trim()) {
+        let sentence = text[start..at + sign.len_utf8()].trim();
+        if ends && !in_code && sentence.chars().count() > SHORTEST && !is_abbreviation(sentence) {
             let end = at + sign.len_utf8() + usize::from(behind.starts_with(' '));
             clauses.push(start..end);
             start = end;
@@ -25,12 +31,6 @@ pub(super) fn clauses(text: &str) -> Vec<Range<usize>> {
         clauses.push(start..text.len());
     }
     clauses
-}
-
-/// Whether what ends here is an abbreviation, or too little to stand alone.
-fn is_short(text: &str) -> bool {
-    let last = text.rsplit([' ', '(']).next().unwrap_or(text);
-    text.chars().count() < 8 || matches!(last, "e.g" | "i.e" | "etc" | "vs" | "No" | "approx" | "incl")
 }
 
 /// What opens a statement: what was done to what, before it says how that ended.

@@ -1,8 +1,8 @@
 //! Whether something that is told as open was finished.
 
 use super::words::{TABLE, has_any};
-use crate::checkpoint::{Bag, Section, Statement};
-use crate::evidence::{Evidence, TaskState};
+use crate::checkpoint::{Section, Statement};
+use crate::evidence::{Bag, Evidence, TaskState};
 
 /// So much of what is told as open is said of something finished, where it is the same thing.
 const SAME: f32 = 0.54;
@@ -22,8 +22,7 @@ impl Finished {
                 matches!(statement.section, Section::CompletedActions | Section::ResolvedQuestions)
             })
             .map(|statement| statement.text.as_str().to_owned());
-        let lists = evidence.told.iter().chain(&evidence.deeds).filter(|read| !read.tasks().is_empty());
-        let newest = lists.max_by_key(|read| read.at.unit).map_or(&[][..], |read| read.tasks());
+        let newest = evidence.newest_tasks().map_or(&[][..], |read| read.tasks());
         let done = newest.iter().filter(|task| task.kind == TaskState::Done).map(|task| task.text.clone());
         Self { things: told.chain(done).map(|text| (Bag::of(&text), text)).collect() }
     }

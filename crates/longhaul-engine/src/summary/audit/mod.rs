@@ -12,6 +12,7 @@ mod clauses;
 mod finished;
 mod language;
 mod outcomes;
+mod rule;
 mod source;
 mod words;
 
@@ -20,13 +21,14 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{Answer, End, read};
-use crate::checkpoint::{Bag, Section, Statement};
+use crate::checkpoint::{Section, Statement, Tells};
 use crate::clip::{on_one_line, start_within};
-use crate::evidence::Evidence;
+use crate::evidence::{Bag, Evidence};
 use crate::redact::{Content, Redactor};
 use crate::transcript::{BlockAt, Transcript};
 use claims::{Claim, Kind, claims, is_command};
 use finished::Finished;
+use rule::Rule;
 use source::Source;
 
 /// What is left of a summary.
@@ -132,6 +134,11 @@ pub(crate) fn audit(
     if founded * 2 <= audited.statements.len() {
         return Err(NoSummary::NothingTrue);
     }
+    for statement in &mut audited.statements {
+        if outcomes::tells_of_trouble(statement.text.as_str()) {
+            statement.tells = Tells::Trouble;
+        }
+    }
     Ok(audited)
 }
 
@@ -145,7 +152,7 @@ impl Audited {
         if statement.section == Section::Constraints
             && let Some(rule) = rules.iter().find(|rule| rule.is_turned_by(whole))
         {
-            return self.take_out(&statement, whole, format!("the user said otherwise: {}", rule.text));
+            return self.take_out(&statement, whole, format!("the user said otherwise: {rule}"));
         }
         let about = Bag::of(whole);
         let is_a_tools = about.share_in(&source.topics) < FEW && about.share_in(&source.output) > MOST;
@@ -230,11 +237,9 @@ impl Audited {
     }
 }
 
-/// A rule as a person gave it.
-struct Rule {
-    text: String,
-    about: Bag,
-}
+/// A wish of which no more than this is in the words of people and the agent, and as much as that in results, is a tool's.
+const FEW: f32 = 0.5;
+const MOST: f32 = 0.8;
 
 /// Whether there is anything in a statement by which it is known to be about the session: a name that it has, or the words of those
 /// who speak in it.
@@ -245,26 +250,6 @@ fn is_founded(statement: &Statement, source: &Source) -> bool {
 
 /// So much of a statement without a name is in the words of people and the agent.
 const FOUNDED: f32 = 0.6;
-
-/// So much of a rule and of a statement is the same where they are about the same.
-const SAME_RULE: f32 = 0.75;
-
-impl Rule {
-    fn of(text: &str) -> Self {
-        Self { text: on_one_line(text, 160), about: Bag::of(text) }
-    }
-
-    /// Whether a statement is about the same, but not what it allows or forbids, or for how long.
-    fn is_turned_by(&self, statement: &str) -> bool {
-        let other = Bag::of(statement);
-        let same = self.about.share_in(&other) >= SAME_RULE && other.share_in(&self.about) >= SAME_RULE;
-        same && !self.about.limits().is_subset(other.limits())
-    }
-}
-
-/// A wish of which no more than this is in the words of people and the agent, and as much as that in results, is a tool's.
-const FEW: f32 = 0.5;
-const MOST: f32 = 0.8;
 
 /// Whether what stands under a heading is what people want.
 fn rests_on_people(section: Section) -> bool {

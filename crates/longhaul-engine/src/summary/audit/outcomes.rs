@@ -1,10 +1,10 @@
 //! Whether what a clause says of an outcome is what happened.
 
-use super::claims::{Kind, claims, code, is_command};
+use super::claims::{Kind, claims, code, is_command, words};
 use super::clauses::opening;
 use super::source::{Deed, End, Source, counted};
 use super::words::{TABLE, has_any, prose, without};
-use crate::checkpoint::{is_anchor, words};
+use crate::evidence::is_anchor;
 use crate::transcript::BlockAt;
 
 /// How something ended, by the words of somebody who tells it.
@@ -66,6 +66,15 @@ fn split<'t>(parts: Vec<&'t str>, between: &str) -> Vec<&'t str> {
 fn is_mixed(part: &str) -> bool {
     let plain = without(&prose(part), &TABLE.neither);
     has_any(&plain, &TABLE.well) && has_any(&plain, &TABLE.badly)
+}
+
+/// Whether a statement tells of something that did not work: in words, or by the name of an error.
+pub(super) fn tells_of_trouble(text: &str) -> bool {
+    let plain = prose(text);
+    let is_error = |word: &str| word.ends_with("Error") || word.ends_with("Exception");
+    has_any(&without(&plain, &TABLE.neither), &TABLE.badly)
+        || [&TABLE.absent, &TABLE.amiss].iter().any(|phrases| has_any(&plain, phrases))
+        || words(text).flat_map(|word| word.split(':')).any(is_error)
 }
 
 /// What a part of a clause stands in.
@@ -206,7 +215,7 @@ struct Names {
 }
 
 impl Names {
-    /// How much of them a deed has, and whether it has any of the text's own.
+    /// How much of them a deed has.
     fn worth(&self, deed: &Deed) -> f32 {
         let one = |name: &String| match () {
             () if deed.asked.contains(name.as_str()) => 1.0,

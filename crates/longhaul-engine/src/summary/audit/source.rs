@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::super::turns::strings_of;
-use super::claims::{Claim, Kind, number};
+use super::claims::{Claim, Kind, number, without_line, words};
 use crate::action::{Outcome, Verb};
-use crate::checkpoint::{Bag, without_line, words};
-use crate::evidence::Evidence;
+use crate::clip;
+use crate::evidence::{Bag, Evidence};
+use crate::summary::turns::strings_of;
 use crate::transcript::{Block, BlockAt, BlockKind, Part, PartKind, Transcript};
 
 /// How much of a result is looked at for what it said of an outcome, at each end.
@@ -14,6 +14,7 @@ const ENDS: usize = 6_000;
 
 /// A longer path is nobody's.
 const LONGEST_PATH: usize = 300;
+
 /// What a session says: by people and the agent, and in results.
 pub(super) struct Source {
     /// What people and the agent wrote, with calls; in lower case, on one line.
@@ -238,14 +239,7 @@ pub(super) fn counted(text: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn on_one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for word in text.split_whitespace() {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    line
+    clip::on_one_line(text, usize::MAX)
 }
 
 /// What a block says; of a kind that is not known, all its strings.
@@ -304,5 +298,5 @@ fn ends(block: &Block<'_>) -> String {
     if text.len() <= 2 * ENDS {
         return text.into_owned();
     }
-    format!("{}\n{}", crate::clip::start_within(&text, ENDS), crate::clip::end_within(&text, ENDS))
+    format!("{}\n{}", clip::start_within(&text, ENDS), clip::end_within(&text, ENDS))
 }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 pub(super) struct Table {
     pub(super) well: Vec<String>,
     pub(super) badly: Vec<String>,
+    pub(super) amiss: Vec<String>,
     pub(super) trouble: Vec<String>,
     pub(super) neither: Vec<String>,
     pub(super) roughly: Vec<String>,

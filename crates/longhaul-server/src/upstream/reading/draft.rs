@@ -72,6 +72,11 @@ impl Draft {
         }
     }
 
+    /// Whether the model said why it stopped: some upstreams leave out the mark that should follow.
+    pub(super) fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
     pub(super) fn reply(self) -> Reply {
         let finish = match self.finish {
             _ if self.refused => Finish::Refused,

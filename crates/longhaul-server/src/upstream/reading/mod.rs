@@ -8,6 +8,8 @@ mod draft;
 mod messages;
 mod responses;
 
+use std::sync::Arc;
+
 use longhaul_engine::Dialect;
 use serde_json::Value;
 
@@ -27,8 +29,8 @@ const MARK: &[u8] = "\u{feff}".as_bytes();
 const DONE: &[u8] = b"[DONE]";
 
 /// Reads one answer as it comes, from the bytes themselves or from a copy of them.
-pub struct Reading<'u> {
-    upstream: &'u Upstream,
+pub struct Reading {
+    upstream: Arc<Upstream>,
     dialect: Dialect,
     shape: Shape,
     draft: Draft,
@@ -52,10 +54,10 @@ pub enum Progress {
     Ended,
 }
 
-impl<'u> Reading<'u> {
+impl Reading {
     /// Of an answer that this upstream gives in this dialect.
     #[must_use]
-    pub fn new(upstream: &'u Upstream, dialect: Dialect) -> Self {
+    pub fn new(upstream: Arc<Upstream>, dialect: Dialect) -> Self {
         Self { upstream, dialect, shape: Shape::Open(Vec::new()), draft: Draft::default(), read: 0 }
     }
 
@@ -78,6 +80,12 @@ impl<'u> Reading<'u> {
             }
         }
         Ok(Progress::More)
+    }
+
+    /// Whether what came so far may be all of it: it was told to be, or it is one document.
+    #[must_use]
+    pub fn is_told_to_end(&self) -> bool {
+        !matches!(self.shape, Shape::Events(_)) || self.draft.ended || self.draft.is_finished()
     }
 
     /// There is no more: what was said, if it was said to the end.
@@ -146,13 +154,13 @@ impl<'u> Reading<'u> {
             Odd::Error(error) => {
                 let said = Said::of(&error);
                 let delay = super::delay::asked(&reqwest::header::HeaderMap::new(), &said.words);
-                judge(self.upstream, None, &said, delay)
+                judge(&self.upstream, None, &said, delay)
             }
         }
     }
 
     fn garbled(&self, text: &str) -> Trouble {
-        Trouble::Garbled(said::shown(self.upstream, text))
+        Trouble::Garbled(said::shown(&self.upstream, text))
     }
 }
 
@@ -163,7 +171,7 @@ mod tests {
 
     fn read(dialect: Dialect, body: &str) -> Result<Reply, Trouble> {
         let upstream = Upstream::new(Provider::named("openrouter").unwrap(), None, None).unwrap();
-        let mut reading = Reading::new(&upstream, dialect);
+        let mut reading = Reading::new(Arc::new(upstream), dialect);
         reading.feed(body.as_bytes())?;
         reading.finish()
     }

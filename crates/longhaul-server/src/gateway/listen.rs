@@ -1,0 +1,78 @@
+//! The door to the street: connections, and how they end.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
+use super::Gateway;
+
+/// How long to wait where the system has no more connections to give.
+const BREATH: Duration = Duration::from_millis(100);
+/// A connection of HTTP/2 carries so many requests at once.
+const STREAMS: u32 = 200;
+
+impl Gateway {
+    /// Answers until it is told to stop; then what is open may end, in the time there is for that.
+    pub async fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        stop: impl Future<Output = ()> + Send,
+    ) -> io::Result<()> {
+        let limits = self.settings.limits;
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head);
+        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
+        let routes = TowerToHyperService::new(Arc::clone(&self).routes());
+        let (connections, graceful) = (Arc::new(Semaphore::new(limits.connections)), GracefulShutdown::new());
+        let mut stop = pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                accepted = accept(&listener, &connections) => accepted,
+                () = &mut stop => break,
+            };
+            let (stream, room) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!("a connection could not be accepted: {error}");
+                    sleep(BREATH).await;
+                    continue;
+                }
+            };
+            let _ = stream.set_nodelay(true);
+            let connection =
+                builder.serve_connection_with_upgrades(TokioIo::new(stream), routes.clone()).into_owned();
+            let connection = graceful.watch(connection);
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!("a connection ended: {error}");
+                }
+                drop(room);
+            });
+        }
+        drop(listener);
+        self.stops();
+        if timeout(limits.drain, graceful.shutdown()).await.is_err() {
+            tracing::warn!("answers were still open after {} s, and are cut", limits.drain.as_secs());
+        }
+        Ok(())
+    }
+}
+
+/// The next connection, when there is room for one.
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let room = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, room))
+}

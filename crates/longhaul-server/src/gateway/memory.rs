@@ -1,0 +1,180 @@
+//! What the gateway remembers of a session: what it sent last, and so what the provider should still have of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use longhaul_engine::Tokens;
+use longhaul_engine::cache::{Chain, Change, compare};
+use longhaul_engine::known::Known;
+use longhaul_engine::prices::Usage;
+use longhaul_engine::wire::Part;
+
+use super::marks::Caching;
+use crate::agents::Moment;
+use crate::session::Sizes;
+
+/// What a provider reads of a request that goes on from the last one is at least this share of what it could.
+const ENOUGH: f64 = 0.5;
+
+/// What is remembered.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// How requests get into the cache, with the model and the upstream that this holds for.
+    pub(super) caching: Option<(String, String, Caching)>,
+    pub(super) known: Known,
+    last: Option<Last>,
+    /// What the client had sent when it sent last, by the provider's measure.
+    whole: Tokens,
+    requests: usize,
+}
+
+/// The request that was sent last.
+struct Last {
+    chain: Chain,
+    at: Moment,
+    /// What it came to, by the provider's count where that is known.
+    tokens: Tokens,
+}
+
+/// What is to be expected of the provider's cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// The first request: nothing is there yet.
+    First,
+    /// All that was sent before is found again.
+    Warm,
+    /// Not all of it, for this reason.
+    Miss(Miss),
+}
+
+/// Why something that was cached is not found again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Miss {
+    /// Something else is said at some place.
+    Changed { what: &'static str, message: Option<u32>, since: usize },
+    /// It was kept for so long only.
+    Lapsed { after: Duration },
+    /// Shorter prefixes are not cached.
+    TooShort { minimum: Tokens },
+    /// All was as it should be, and the provider read less.
+    Lost { read: Tokens, of: Tokens },
+}
+
+impl Miss {
+    /// A word for it, out of a few.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Changed { .. } => "changed",
+            Self::Lapsed { .. } => "lapsed",
+            Self::TooShort { .. } => "short",
+            Self::Lost { .. } => "lost",
+        }
+    }
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Changed { what, message: Some(message), since } => {
+                write!(f, "changed: {what} of message {message} differs from request {since}")
+            }
+            Self::Changed { what, message: None, since } => {
+                write!(f, "changed: {what} differs from request {since}")
+            }
+            Self::Lapsed { after } => write!(f, "lapsed: the last request was {} s ago", after.as_secs()),
+            Self::TooShort { minimum } => write!(f, "short: prefixes are cached from {minimum} tokens on"),
+            Self::Lost { read, of } => {
+                write!(f, "lost: the provider read {read} of {of} tokens that it was sent before")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::First => f.write_str("first"),
+            Self::Warm => f.write_str("warm"),
+            Self::Miss(miss) => write!(f, "miss: {miss}"),
+        }
+    }
+}
+
+/// What is about to be sent.
+pub(super) struct Next<'c> {
+    pub(super) chain: &'c Chain,
+    /// For how long a prefix is kept; nothing where none is.
+    pub(super) lives: Duration,
+    /// The fewest tokens that are cached; nothing where the request has as many.
+    pub(super) too_short: Option<Tokens>,
+}
+
+impl Memory {
+    /// What the provider should have of a request that is about to be sent.
+    pub(super) fn expect(&self, next: &Next<'_>, now: Moment) -> Expected {
+        let Some(last) = &self.last else { return Expected::First };
+        if let Some(minimum) = next.too_short {
+            return Expected::Miss(Miss::TooShort { minimum });
+        }
+        if let Some(difference) = compare(&last.chain, next.chain) {
+            let what = match (difference.change, difference.part) {
+                (Change::Model, _) => "the model",
+                (Change::ToolChoice, _) => "tool_choice",
+                (Change::Thinking, _) => "thinking",
+                (_, Part::Tools) => "a tool",
+                (_, Part::System) => "the system prompt",
+                (_, Part::Messages) => "the text",
+            };
+            let message = difference.message.filter(|_| difference.part == Part::Messages);
+            return Expected::Miss(Miss::Changed { what, message, since: self.requests });
+        }
+        let pause = Duration::from_millis(now.0.saturating_sub(last.at.0).max(0).cast_unsigned());
+        if pause > next.lives {
+            return Expected::Miss(Miss::Lapsed { after: pause });
+        }
+        Expected::Warm
+    }
+
+    /// A request was sent.
+    pub(super) fn sent(&mut self, chain: Chain, tokens: Tokens, now: Moment) {
+        self.requests += 1;
+        self.last = Some(Last { chain, at: now, tokens });
+    }
+
+    /// What the provider had counted of the request before, for [`Memory::missed`].
+    pub(super) fn counted(&self) -> Tokens {
+        self.last.as_ref().map_or(Tokens::ZERO, |last| last.tokens)
+    }
+
+    /// What the provider would have counted of a request as it came. What was sent before is taken to be cached wherever anything is,
+    /// and so nothing is claimed for our marks.
+    pub(super) fn without(&mut self, usage: &Usage, sizes: Sizes, expected: &Expected) -> Usage {
+        let Some(input) = usage.input.filter(|_| sizes.whole > sizes.sent) else {
+            self.whole = usage.input.unwrap_or_default();
+            return usage.clone();
+        };
+        let measure = input.number() as f64 / sizes.sent.number().max(1) as f64;
+        let whole = sizes.whole.share(measure);
+        let before = std::mem::replace(&mut self.whole, whole);
+        let is_cached =
+            usage.read.is_some_and(|read| read > Tokens::ZERO) && !matches!(expected, Expected::First);
+        let read = if is_cached { before.min(whole) } else { Tokens::ZERO };
+        let written = usage.written.map(|_| whole - read);
+        Usage { input: Some(whole), read: Some(read), written, ..usage.clone() }
+    }
+
+    /// The provider counted what was sent. Why it read less than it had, where it did.
+    pub(super) fn missed(&mut self, expected: &Expected, before: Tokens, usage: &Usage) -> Option<Miss> {
+        if let (Some(last), Some(input)) = (&mut self.last, usage.input) {
+            last.tokens = input;
+        }
+        match expected {
+            Expected::First => None,
+            Expected::Miss(miss) => Some(miss.clone()),
+            Expected::Warm => {
+                let read = usage.read?;
+                (read < before.share(ENOUGH)).then_some(Miss::Lost { read, of: before })
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A request on its way out: its session found, what was decided replayed, what is due done, its cache marks set. All of it is work for
+//! threads that may block, and none of it can fail: what goes wrong is a reason to send the original.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use longhaul_engine::cache::{Chain, FIVE_MINUTES, ONE_HOUR, Route};
+use longhaul_engine::wire::Lifetime;
+use longhaul_engine::{Dialect, Tokens};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use super::Gateway;
+use super::commands::{self, Asked};
+use super::live::{Claim, Held};
+use super::marks::Caching;
+use super::memory::{Expected, Next};
+use crate::session::{Action, Incoming, Session, Sizes};
+use crate::store::{Tenant, TrafficAction};
+
+/// A request to be made ready.
+pub(super) struct Job {
+    pub(super) gateway: Arc<Gateway>,
+    pub(super) tenant: Tenant,
+    pub(super) dialect: Dialect,
+    /// The body as text.
+    pub(super) text: Bytes,
+}
+
+/// A request that can be sent.
+pub(super) struct Ready {
+    pub(super) claim: Claim,
+    /// The body; nothing where the client's own goes on as it came.
+    pub(super) body: Option<Bytes>,
+    pub(super) action: TrafficAction,
+    pub(super) sizes: Sizes,
+    pub(super) model: String,
+    pub(super) expected: Expected,
+    /// What the provider had counted of the request before this one.
+    pub(super) before: Tokens,
+    chain: Option<Chain>,
+}
+
+/// What became of it.
+pub(super) enum Prepared {
+    Ready(Box<Ready>),
+    /// It is not for a model: somebody asked us something.
+    Command(Asked),
+    /// It goes through as it came, for this reason.
+    Bypass(&'static str),
+}
+
+impl Job {
+    fn text(&self) -> &str {
+        // It was looked at when it was unpacked.
+        std::str::from_utf8(&self.text).unwrap_or_default()
+    }
+
+    /// Makes it ready, in the time there is for it.
+    pub(super) async fn run(self: &Arc<Self>, claim: Option<Claim>) -> Prepared {
+        let gateway = &self.gateway;
+        let limit = gateway.settings.limits.deadline + gateway.settings.session.max_wait;
+        let Ok(room) = timeout(limit, Arc::clone(&gateway.workers).acquire_owned()).await else {
+            return Prepared::Bypass("busy");
+        };
+        let (job, runtime) = (Arc::clone(self), Handle::current());
+        let work = tokio::task::spawn_blocking(move || {
+            let prepared = runtime.block_on(job.prepare(claim));
+            drop(room);
+            prepared
+        });
+        match timeout(limit, work).await {
+            Ok(Ok(prepared)) => prepared,
+            Ok(Err(_)) => Prepared::Bypass("engine"),
+            Err(_) => Prepared::Bypass("deadline"),
+        }
+    }
+
+    async fn prepare(&self, claim: Option<Claim>) -> Prepared {
+        let Self { gateway, tenant, dialect, .. } = self;
+        let mut text = self.text();
+        let stripped;
+        if gateway.settings.commands.is_on()
+            && let Some(found) = commands::find(*dialect, text)
+        {
+            if let Some(command) = found.newest {
+                return Prepared::Command(Asked { command, text: found.body });
+            }
+            stripped = found.body;
+            text = &stripped;
+        }
+        let is_stripped = text.len() != self.text.len();
+        let Ok(incoming) = Incoming::read(*dialect, text, Some(tenant)) else {
+            return Prepared::Bypass("unreadable");
+        };
+        if incoming.chain.is_empty() {
+            return Prepared::Bypass("unreadable");
+        }
+        let mut claim = match claim {
+            Some(claim) => claim,
+            None => gateway.claim(tenant, &incoming).await,
+        };
+        let now = gateway.now();
+        let turn = claim.session().before_read(&incoming, now).await;
+        for line in &turn.said {
+            tracing::info!(session = claim.session().name(), "{line}");
+        }
+        gateway.live.ends_with(&claim, incoming.chain.last());
+        let kept = claim.session().id().is_some();
+        let action = match turn.action {
+            Action::None if !kept => TrafficAction::Bypassed("store".to_owned()),
+            Action::None => TrafficAction::None,
+            Action::Replayed => TrafficAction::Replayed,
+            Action::Compacted => TrafficAction::Compacted,
+        };
+        let sizes = turn.sizes.unwrap_or(Sizes { whole: Tokens::ZERO, sent: Tokens::ZERO });
+        let model = incoming.transcript.model.as_deref().unwrap_or_default().to_owned();
+        let rewritten = matches!(turn.body, std::borrow::Cow::Owned(_));
+        let marked = self.mark(claim.held(), &turn.body, &model);
+        let (expected, before) = (marked.expected, claim.held().memory.counted());
+        let body = match marked.body {
+            Some(body) => Some(Bytes::from(body)),
+            None if rewritten || is_stripped => Some(Bytes::from(turn.body.into_owned())),
+            None => None,
+        };
+        let chain = marked.chain;
+        Prepared::Ready(Box::new(Ready { claim, body, action, sizes, model, expected, before, chain }))
+    }
+
+    /// Sets the cache marks, and says what is to be expected of the cache.
+    fn mark(&self, held: &mut Held, body: &str, model: &str) -> Outgoing {
+        let now = self.gateway.now();
+        let upstream = self.gateway.settings.upstreams.of(self.dialect).provider().name();
+        let Held { session, memory } = held;
+        let is_same = |(known, at, _): &(String, String, Caching)| known == model && at == upstream;
+        if !memory.caching.as_ref().is_some_and(is_same) {
+            let caching = Caching::of(&self.gateway.settings.session.config, model, upstream, self.dialect);
+            memory.caching = caching.map(|caching| (model.to_owned(), upstream.to_owned(), caching));
+        }
+        let none = Outgoing { body: None, chain: None, expected: Expected::First };
+        let Some((_, _, caching)) = &memory.caching else { return none };
+        let price = session.policy().and_then(|policy| policy.prices.map(|prices| prices.price));
+        let pace = session.lifetime(price.as_ref(), now);
+        let Some(marked) = caching.mark(self.dialect, body, pace, &mut memory.known) else { return none };
+        let lives = match caching.route {
+            Route::Off(_) => Duration::ZERO,
+            _ if pace == Lifetime::OneHour => ONE_HOUR,
+            _ => FIVE_MINUTES,
+        };
+        let too_short = (!marked.reaches).then(|| caching.minimum());
+        let expected = memory.expect(&Next { chain: &marked.chain, lives, too_short }, now);
+        Outgoing { body: marked.body, chain: Some(marked.chain), expected }
+    }
+}
+
+struct Outgoing {
+    body: Option<String>,
+    chain: Option<Chain>,
+    expected: Expected,
+}
+
+impl Ready {
+    /// It was sent, and the provider took it.
+    pub(super) fn is_sent(&mut self, gateway: &Gateway) {
+        if let Some(chain) = self.chain.take() {
+            let (now, sent) = (gateway.now(), self.sizes.sent);
+            self.claim.held().memory.sent(chain, sent, now);
+        }
+    }
+}
+
+impl Gateway {
+    /// The session that a request goes on from.
+    pub(super) async fn claim(&self, tenant: &Tenant, incoming: &Incoming<'_>) -> Claim {
+        self.live.claim(&incoming.chain, || self.session(tenant)).await
+    }
+
+    fn session(&self, tenant: &Tenant) -> Session {
+        let session = Session::new(self.settings.session.clone())
+            .with_host(Arc::clone(&self.host))
+            .with_store(self.store.clone(), tenant.clone());
+        match &self.models {
+            Some(models) => session.with_models(Arc::clone(models)),
+            None => session,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! An answer on its way back: handed on piece by piece as it comes, read from a copy, and never ended by anybody but its writer.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName};
+use longhaul_engine::Dialect;
+
+use super::speech;
+use super::tally::Open;
+use crate::upstream::{Pieces, Reading, Reply, Upstream};
+
+/// What concerns one connection, and not the request.
+const HOP_BY_HOP: [HeaderName; 8] = [
+    CONNECTION,
+    TRANSFER_ENCODING,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-authenticate"),
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("te"),
+    HeaderName::from_static("trailer"),
+    HeaderName::from_static("upgrade"),
+];
+
+/// Takes out of a head what concerns its connection alone.
+pub(super) fn without_hops(headers: &mut HeaderMap) {
+    let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let named: Vec<HeaderName> =
+        named.flat_map(|names| names.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
+    HOP_BY_HOP.iter().chain(&named).for_each(|name| drop(headers.remove(name)));
+}
+
+/// How an answer ended.
+pub(super) enum Ending {
+    /// To the last byte; with what it said, where that could be read.
+    Whole(Option<Reply>),
+    /// It broke off.
+    Cut,
+    /// The client left before.
+    Left,
+}
+
+/// What is to be done when an answer has ended, however that is.
+pub(super) trait Aftermath: Send + 'static {
+    fn over(self: Box<Self>, ending: Ending);
+}
+
+/// An answer on its way.
+pub(super) struct Relay {
+    pieces: Pieces,
+    dialect: Dialect,
+    /// The copy that is read, as long as it can be.
+    copy: Option<Reading>,
+    events: Option<Tail>,
+    aftermath: Option<Box<dyn Aftermath>>,
+    ended: bool,
+    _open: Open,
+}
+
+impl Relay {
+    /// Begins to hand on. The head loses its length where an event might have to be added.
+    pub(super) fn new(
+        (upstream, dialect): (&Arc<Upstream>, Dialect),
+        headers: &mut HeaderMap,
+        pieces: Pieces,
+        aftermath: Box<dyn Aftermath>,
+        open: Open,
+    ) -> Self {
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let events = kind.starts_with("text/event-stream").then(Tail::default);
+        if events.is_some() {
+            headers.remove(CONTENT_LENGTH);
+        }
+        let copy = Some(Reading::new(Arc::clone(upstream), dialect));
+        Self { pieces, dialect, copy, events, aftermath: Some(aftermath), ended: false, _open: open }
+    }
+
+    /// As the body of a response.
+    pub(super) fn into_body(self) -> Body {
+        Body::from_stream(futures_util::stream::unfold(self, |mut relay| async move {
+            let piece = relay.next().await?;
+            Some((piece, relay))
+        }))
+    }
+
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
+        if self.ended {
+            return None;
+        }
+        match self.pieces.next().await {
+            Ok(Some(piece)) => {
+                if let Some(copy) = &mut self.copy
+                    && copy.feed(&piece).is_err()
+                {
+                    self.copy = None;
+                }
+                if let Some(tail) = &mut self.events {
+                    tail.pass(&piece);
+                }
+                Some(Ok(piece))
+            }
+            Ok(None) => {
+                self.ended = true;
+                let is_whole =
+                    self.copy.as_ref().is_none_or(Reading::is_told_to_end) || self.events.is_none();
+                if is_whole {
+                    let reply = self.copy.take().and_then(|copy| copy.finish().ok());
+                    self.over(Ending::Whole(reply));
+                    return None;
+                }
+                self.cut("the upstream ended its answer in the midst of it")
+            }
+            Err(trouble) => {
+                self.ended = true;
+                self.cut(&trouble.to_string())
+            }
+        }
+    }
+
+    /// Says that no more comes: as an event of the dialect, or, where there is no place for one, by breaking off too.
+    fn cut(&mut self, said: &str) -> Option<io::Result<Bytes>> {
+        self.over(Ending::Cut);
+        let Some(tail) = &self.events else { return Some(Err(io::Error::other(said.to_owned()))) };
+        let event = format!("{}{}", tail.closing(self.dialect), speech::error_event(self.dialect, said));
+        Some(Ok(Bytes::from(event)))
+    }
+
+    fn over(&mut self, ending: Ending) {
+        if let Some(aftermath) = self.aftermath.take() {
+            aftermath.over(ending);
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.over(Ending::Left);
+    }
+}
+
+/// Where in a stream of events its newest byte stands.
+#[derive(Debug, Default)]
+struct Tail {
+    /// Whether something stands in the event that is not ended,
+    in_event: bool,
+    /// and in its line.
+    in_line: bool,
+    after_return: bool,
+}
+
+impl Tail {
+    fn pass(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            let second_half = byte == b'\n' && self.after_return;
+            self.after_return = byte == b'\r';
+            match byte {
+                _ if second_half => {}
+                b'\n' | b'\r' => self.in_event = std::mem::take(&mut self.in_line),
+                _ => (self.in_event, self.in_line) = (true, true),
+            }
+        }
+    }
+
+    /// What ends an event that broke off, so that it can be taken for nothing that it might have become.
+    fn closing(&self, dialect: Dialect) -> String {
+        if !self.in_event {
+            return String::new();
+        }
+        let line = if self.in_line { "\n" } else { "" };
+        let name = if dialect == Dialect::Messages { "event: error\n" } else { "" };
+        format!("{line}{name}data: broken off\n\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn what_concerns_a_connection_is_not_handed_on() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in
+            [("connection", "keep-alive, x-hop"), ("x-hop", "1"), ("te", "trailers"), ("x-stays", "1")]
+        {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        without_hops(&mut headers);
+        assert_eq!(headers.len(), 1);
+    }
+
+    #[test]
+    fn it_is_known_whether_an_event_is_open() {
+        for (text, closing) in [
+            ("", ""),
+            ("data: a\n\n", ""),
+            ("data: a\r\n\r\n", ""),
+            ("data: a\r\r", ""),
+            ("data: a\n", "data: broken off\n\n"),
+            ("data: a", "\ndata: broken off\n\n"),
+            (": ping\n\ndata: [DONE]", "\ndata: broken off\n\n"),
+        ] {
+            let mut tail = Tail::default();
+            tail.pass(text.as_bytes());
+            assert_eq!(tail.closing(Dialect::Chat), closing, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What whoever runs a gateway settles.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_engine::Dialect;
+use longhaul_engine::prices::Dollars;
+
+use crate::session;
+use crate::upstream::Upstream;
+
+/// What holds for a gateway as long as it runs.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What holds for each of its sessions.
+    pub session: session::Settings,
+    /// Whether anything is rewritten at all. Off means that every byte passes as it came.
+    pub compression: Switch,
+    /// Whether `/compress` and the like are answered by the gateway itself.
+    pub commands: Switch,
+    /// Where requests go.
+    pub upstreams: Upstreams,
+    /// Who is let in.
+    pub access: Access,
+    /// Names besides those of this machine under which the gateway may be asked.
+    pub hosts: Vec<String>,
+    /// What a request may take.
+    pub limits: Limits,
+    /// Whether what the provider has cached is kept warm while nobody asks.
+    pub keep_alive: Option<KeepAlive>,
+}
+
+/// Something that is on or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// It is on.
+    On,
+    /// It is off.
+    Off,
+}
+
+impl Switch {
+    /// Whether it is on.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self == Self::On
+    }
+}
+
+/// Who is let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Whoever reaches it: only for a gateway that nobody else can reach.
+    Open,
+    /// Who has a key that was handed out.
+    Keys,
+}
+
+/// Where requests go, by dialect. Nothing in a request chooses.
+#[derive(Debug, Clone)]
+pub struct Upstreams {
+    /// Chat Completions.
+    pub chat: Arc<Upstream>,
+    /// Messages.
+    pub messages: Arc<Upstream>,
+    /// Responses.
+    pub responses: Arc<Upstream>,
+}
+
+impl Upstreams {
+    /// Who takes bodies of this dialect.
+    #[must_use]
+    pub fn of(&self, dialect: Dialect) -> &Arc<Upstream> {
+        match dialect {
+            Dialect::Chat => &self.chat,
+            Dialect::Messages => &self.messages,
+            Dialect::Responses => &self.responses,
+        }
+    }
+}
+
+/// What a request may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The bytes of a body, as it comes and unpacked.
+    pub body: usize,
+    /// The time until a request's head is there,
+    pub head: Duration,
+    /// and between two pieces of its body.
+    pub pieces: Duration,
+    /// The time that our own work may take beyond what a session may wait for a summary; then the original goes through.
+    pub deadline: Duration,
+    /// The time until an upstream answers,
+    pub first_byte: Duration,
+    /// and that it may be silent in the midst of an answer.
+    pub idle: Duration,
+    /// Connections at a time.
+    pub connections: usize,
+    /// The time that open answers have to end in when the gateway is told to stop.
+    pub drain: Duration,
+    /// Sessions that are held in memory; all others are read from the store when they go on.
+    pub live: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 64 * 1024 * 1024,
+            head: Duration::from_secs(30),
+            pieces: Duration::from_mins(1),
+            deadline: Duration::from_secs(5),
+            first_byte: Duration::from_mins(15),
+            idle: Duration::from_mins(5),
+            connections: 4096,
+            drain: Duration::from_secs(30),
+            live: 256,
+        }
+    }
+}
+
+/// How caches are kept warm.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KeepAlive {
+    /// No more is spent on it in a day.
+    pub a_day: Dollars,
+}

@@ -1,0 +1,436 @@
+//! One request to a model: in, made ready, sent, and its answer back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HOST};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
+use longhaul_engine::prices::Usage;
+use longhaul_engine::{Dialect, Tokens};
+use tracing::Instrument as _;
+
+use super::door::{Door, Guest};
+use super::prepare::{Job, Prepared, Ready};
+use super::relay::{Aftermath, Ending, Relay, without_hops};
+use super::settings::Switch;
+use super::{Gateway, body, commands, speech};
+use crate::session::{Reaction, Sizes};
+use crate::store::{Day, Traffic, TrafficAction};
+use crate::upstream::{Letter, Patience, Response as Answer, Retries, Stage, Trouble};
+
+/// Headers of ours, which no upstream is shown.
+const OURS: &str = "x-longhaul-";
+const BYPASS: HeaderName = HeaderName::from_static("x-longhaul-bypass");
+const SESSION: HeaderName = HeaderName::from_static("x-longhaul-session");
+const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
+const TOKENS: HeaderName = HeaderName::from_static("x-longhaul-tokens");
+const CACHE: HeaderName = HeaderName::from_static("x-longhaul-cache");
+/// So often a request is made smaller and sent again; a session ends it sooner where nothing is gained.
+const MOST_TRIES: usize = 5;
+/// What only the provider can go on from: it has the history, and we do not.
+const STATEFUL: &[u8] = b"\"previous_response_id\"";
+
+/// One request.
+struct Call {
+    gateway: Arc<Gateway>,
+    guest: Guest,
+    dialect: Dialect,
+    parts: Parts,
+    /// The body as it came.
+    original: Bytes,
+    started: Instant,
+}
+
+impl Gateway {
+    /// A request to a model.
+    pub(super) async fn model(self: Arc<Self>, dialect: Dialect, request: Request<Body>) -> Response {
+        let span = tracing::info_span!("request", id = self.request_id(), dialect = dialect.name());
+        self.take(dialect, request).instrument(span).await
+    }
+
+    async fn take(self: Arc<Self>, dialect: Dialect, request: Request<Body>) -> Response {
+        let started = Instant::now();
+        let (parts, incoming) = request.into_parts();
+        let settings = &self.settings;
+        let refused = |status: StatusCode, said: &str| {
+            tracing::warn!(status = status.as_u16(), "refused: {said}");
+            speech::error(dialect, status, said)
+        };
+        if let Err(closed) = Door::check_names(&parts, settings) {
+            return refused(closed.status, &closed.said);
+        }
+        let upstream = settings.upstreams.of(dialect);
+        let guest = match self.door.admit(&self.store, &parts.headers, upstream, settings.access).await {
+            Ok(guest) => guest,
+            Err(closed) => return refused(closed.status, &closed.said),
+        };
+        let original = match body::read(incoming, settings.limits.body, settings.limits.pieces).await {
+            Ok(original) => original,
+            Err(problem) => return refused(problem.status(), problem.said()),
+        };
+        let call = Call { gateway: Arc::clone(&self), guest, dialect, parts, original, started };
+        if let Err(response) = call.within_day().await {
+            return response;
+        }
+        call.answer().await
+    }
+}
+
+impl Call {
+    async fn answer(self) -> Response {
+        let settings = &self.gateway.settings;
+        if settings.compression == Switch::Off {
+            return self.pass(TrafficAction::None).await;
+        }
+        let bypassed = |reason: &str| TrafficAction::Bypassed(reason.to_owned());
+        if self.parts.headers.get(BYPASS).is_some_and(|value| value == "1") {
+            return self.pass(bypassed("asked")).await;
+        }
+        let Some(text) = body::text(&self.parts.headers, &self.original, settings.limits.body) else {
+            return self.pass(bypassed("unreadable")).await;
+        };
+        if self.dialect == Dialect::Responses && is_stateful(&text) {
+            return self.pass(bypassed("stateful")).await;
+        }
+        let job = Arc::new(Job {
+            gateway: Arc::clone(&self.gateway),
+            tenant: self.guest.tenant.clone(),
+            dialect: self.dialect,
+            text,
+        });
+        match job.run(None).await {
+            Prepared::Ready(ready) => self.send(job, ready).await,
+            Prepared::Command(asked) => {
+                commands::answer(&self.gateway, &self.guest.tenant, self.dialect, asked).await
+            }
+            Prepared::Bypass(reason) => {
+                tracing::warn!("the request goes as it came: {reason}");
+                self.pass(bypassed(reason)).await
+            }
+        }
+    }
+
+    /// Sends a request that was made ready; where the provider finds it too long, a smaller one; where it does not take what was
+    /// rewritten, the original.
+    async fn send(self, job: Arc<Job>, mut ready: Box<Ready>) -> Response {
+        let added = self.started.elapsed();
+        for tries in 0.. {
+            let answer = match self.forward(ready.body.as_ref()).await {
+                Ok(answer) => answer,
+                Err(trouble) => return self.no_answer(&trouble),
+            };
+            let Some(trouble) = answer.trouble.as_ref().filter(|_| tries < MOST_TRIES) else {
+                return self.hand_on(answer, Some(ready), added);
+            };
+            if !matches!(trouble, Trouble::TooLong { .. } | Trouble::TooLarge(_) | Trouble::BadRequest(_)) {
+                return self.hand_on(answer, Some(ready), added);
+            }
+            tracing::warn!("{trouble}");
+            let now = self.gateway.now();
+            let (reaction, _) = ready.claim.session().failed(trouble, now).await;
+            match reaction {
+                Reaction::Retry => {
+                    let before = ready.body.clone().unwrap_or_else(|| job.text.clone());
+                    let Ready { claim, .. } = *ready;
+                    match job.run(Some(claim)).await {
+                        Prepared::Ready(again) if again.body.as_ref().is_some_and(|body| *body != before) => {
+                            self.gateway.tally.again("too_long");
+                            ready = again;
+                        }
+                        Prepared::Ready(same) => return self.hand_on(answer, Some(same), added),
+                        Prepared::Command(_) | Prepared::Bypass(_) => {
+                            return self.hand_on(answer, None, added);
+                        }
+                    }
+                }
+                Reaction::SendOriginal => {
+                    self.gateway.tally.again("refused");
+                    ready.body = None;
+                    ready.sizes.sent = ready.sizes.whole;
+                    ready.action = TrafficAction::Bypassed("refused".to_owned());
+                }
+                Reaction::Wait(_) | Reaction::GiveUp(_) => return self.hand_on(answer, Some(ready), added),
+            }
+        }
+        self.no_answer(&Trouble::CutShort)
+    }
+
+    /// Sends it as it came.
+    async fn pass(self, action: TrafficAction) -> Response {
+        let answer = match self.forward(None).await {
+            Ok(answer) => answer,
+            Err(trouble) => return self.no_answer(&trouble),
+        };
+        let aftermath = Passed {
+            gateway: Arc::clone(&self.gateway),
+            dialect: self.dialect,
+            status: answer.status,
+            traffic: traffic(action.clone(), None, self.gateway.now()),
+            started: self.started,
+        };
+        let mut response = self.relay(answer, Box::new(aftermath));
+        set(response.headers_mut(), ACTION, &action.to_string());
+        response
+    }
+
+    async fn forward(&self, body: Option<&Bytes>) -> Result<Answer, Trouble> {
+        let upstream = self.gateway.settings.upstreams.of(self.dialect);
+        let mut headers = outgoing(&self.parts.headers);
+        // What is read from a copy must come in plain.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if body.is_some() {
+            headers.remove(CONTENT_ENCODING);
+        }
+        self.guest.pay(&mut headers, upstream);
+        let body = body.unwrap_or(&self.original).clone();
+        let target = target(&self.parts);
+        let letter = Letter { method: self.parts.method.clone(), target, headers, body: body.into() };
+        self.gateway.client.forward(upstream, letter, &self.gateway.patience()).await
+    }
+
+    /// Hands an answer on, whatever it is.
+    fn hand_on(self, answer: Answer, ready: Option<Box<Ready>>, added: Duration) -> Response {
+        let Some(mut ready) = ready else {
+            let aftermath = Passed {
+                gateway: Arc::clone(&self.gateway),
+                dialect: self.dialect,
+                status: answer.status,
+                traffic: traffic(TrafficAction::None, None, self.gateway.now()),
+                started: self.started,
+            };
+            return self.relay(answer, Box::new(aftermath));
+        };
+        if answer.trouble.is_none() {
+            ready.is_sent(&self.gateway);
+        }
+        let session = ready.claim.session().name();
+        let (action, expected) = (ready.action.to_string(), ready.expected.to_string());
+        let Sizes { whole, sent } = ready.sizes;
+        let aftermath = Turned {
+            gateway: Arc::clone(&self.gateway),
+            guest: self.guest.clone(),
+            dialect: self.dialect,
+            status: answer.status,
+            started: self.started,
+            added,
+            ready,
+        };
+        let mut response = self.relay(answer, Box::new(aftermath));
+        let headers = response.headers_mut();
+        set(headers, ACTION, &action);
+        set(headers, CACHE, &expected);
+        set(headers, TOKENS, &format!("{}/{}", whole.number(), sent.number()));
+        if let Some(session) = session {
+            set(headers, SESSION, &session);
+        }
+        response
+    }
+
+    fn relay(&self, answer: Answer, aftermath: Box<dyn Aftermath>) -> Response {
+        let upstream = self.gateway.settings.upstreams.of(self.dialect);
+        let Answer { status, mut headers, body, .. } = answer;
+        without_hops(&mut headers);
+        let relay =
+            Relay::new((upstream, self.dialect), &mut headers, body, aftermath, self.gateway.tally.open());
+        let mut response = Response::new(relay.into_body());
+        *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+        *response.headers_mut() = headers;
+        response
+    }
+
+    fn no_answer(&self, trouble: &Trouble) -> Response {
+        tracing::warn!("no answer of the upstream: {trouble}");
+        let status = match trouble {
+            Trouble::TimedOut(Stage::Connect) | Trouble::Unreachable(_) => StatusCode::BAD_GATEWAY,
+            Trouble::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        speech::error(self.dialect, status, &format!("longhaul: {trouble}"))
+    }
+
+    /// Whether the key has tokens left today.
+    async fn within_day(&self) -> Result<(), Response> {
+        let Some(granted) = &self.guest.granted else { return Ok(()) };
+        let Some(most) = granted.limits.tokens_per_day else { return Ok(()) };
+        let day = Day::of(self.gateway.now());
+        let used = self.gateway.store.use_key(granted.id, Tokens::ZERO, day).await.unwrap_or_default();
+        if used < most {
+            return Ok(());
+        }
+        let said = format!("the key's limit of {most} tokens a day is reached");
+        Err(speech::error(self.dialect, StatusCode::TOO_MANY_REQUESTS, &said))
+    }
+}
+
+/// The head of a request as an upstream is to see it.
+pub(super) fn outgoing(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    without_hops(&mut headers);
+    headers.remove(HOST);
+    headers.remove(CONTENT_LENGTH);
+    let ours: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with(OURS)).cloned().collect();
+    ours.iter().filter(|name| **name != super::door::KEY).for_each(|name| drop(headers.remove(name)));
+    headers
+}
+
+/// The path of a request, and what stands behind it.
+pub(super) fn target(parts: &Parts) -> String {
+    parts.uri.path_and_query().map_or_else(|| "/".to_owned(), |target| target.as_str().to_owned())
+}
+
+/// Whether the provider has the history, and is only told to go on.
+fn is_stateful(text: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Opening<'b> {
+        #[serde(borrow)]
+        previous_response_id: Option<std::borrow::Cow<'b, str>>,
+    }
+    memchr::memmem::find(text, STATEFUL).is_some()
+        && serde_json::from_slice::<Opening<'_>>(text)
+            .is_ok_and(|opening| opening.previous_response_id.is_some())
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+impl Gateway {
+    pub(super) fn patience(&self) -> Patience {
+        let limits = &self.settings.limits;
+        let whole = Duration::from_hours(24);
+        Patience { first_byte: limits.first_byte, idle: limits.idle, whole, retries: Retries::NONE }
+    }
+}
+
+fn traffic(action: TrafficAction, model: Option<String>, at: crate::agents::Moment) -> Traffic {
+    Traffic {
+        at,
+        model,
+        action,
+        before: Tokens::ZERO,
+        after: Tokens::ZERO,
+        usage: Usage::default(),
+        broke: None,
+        added: Duration::ZERO,
+        took: Duration::ZERO,
+        usd: None,
+        usd_without: None,
+    }
+}
+
+/// What follows an answer to a request that passed as it came.
+struct Passed {
+    gateway: Arc<Gateway>,
+    dialect: Dialect,
+    status: u16,
+    traffic: Traffic,
+    started: Instant,
+}
+
+impl Aftermath for Passed {
+    fn over(self: Box<Self>, ending: Ending) {
+        let usage = match ending {
+            Ending::Whole(reply) => reply.and_then(|reply| reply.usage).unwrap_or_default(),
+            Ending::Cut | Ending::Left => Usage::default(),
+        };
+        let traffic = Traffic { usage, took: self.started.elapsed(), ..self.traffic };
+        self.gateway.tally.answered(self.dialect, self.status, &traffic, None);
+    }
+}
+
+/// What follows an answer to a request of a session.
+struct Turned {
+    gateway: Arc<Gateway>,
+    guest: Guest,
+    dialect: Dialect,
+    status: u16,
+    started: Instant,
+    added: Duration,
+    ready: Box<Ready>,
+}
+
+impl Aftermath for Turned {
+    fn over(self: Box<Self>, ending: Ending) {
+        // The next request may line up at once; what follows is written while it comes.
+        self.ready.claim.free();
+        tokio::spawn(self.settle(ending).in_current_span());
+    }
+}
+
+impl Turned {
+    async fn settle(self: Box<Self>, ending: Ending) {
+        let Self { gateway, guest, dialect, status, started, added, ready } = *self;
+        let Ready { mut claim, action, sizes, model, expected, before, .. } = *ready;
+        let now = gateway.now();
+        let took = started.elapsed();
+        let usage = match ending {
+            Ending::Whole(Some(reply)) if status < 300 => {
+                let usage = reply.usage.unwrap_or_default();
+                for line in claim.session().after(&usage).await.said {
+                    tracing::info!("{line}");
+                }
+                usage
+            }
+            Ending::Whole(_) | Ending::Cut | Ending::Left => Usage::default(),
+        };
+        let held = claim.held();
+        let miss = held.memory.missed(&expected, before, &usage).filter(|_| status < 300);
+        if let Some(miss) = &miss {
+            tracing::info!("cache miss: {miss}");
+        }
+        for line in held.session.write().await {
+            tracing::warn!("{line}");
+        }
+        let prices = held.session.policy().and_then(|policy| policy.prices);
+        let usd = prices.as_ref().filter(|_| usage.input.is_some());
+        let usd = usd.map(|prices| usage.bill(&prices.price).total());
+        let usd_without = prices
+            .as_ref()
+            .zip(usd)
+            .map(|(prices, _)| held.memory.without(&usage, sizes, &expected).bill(&prices.price).total());
+        let traffic = Traffic {
+            at: now,
+            model: Some(model).filter(|model| !model.is_empty()),
+            action,
+            before: sizes.whole,
+            after: sizes.sent,
+            usage,
+            broke: miss.as_ref().map(ToString::to_string),
+            added,
+            took,
+            usd,
+            usd_without,
+        };
+        gateway.tally.answered(dialect, status, &traffic, miss.as_ref().map(super::memory::Miss::name));
+        tracing::info!(
+            session = held.session.name(),
+            status,
+            action = %traffic.action,
+            before = sizes.whole.number(),
+            after = sizes.sent.number(),
+            input = usage.input.map(Tokens::number),
+            read = usage.read.map(Tokens::number),
+            added_ms = added.as_secs_f64() * 1e3,
+            took_ms = took.as_secs_f64() * 1e3,
+            "answered"
+        );
+        if let Some(id) = held.session.id()
+            && let Err(error) = gateway.store.note_traffic(&guest.tenant, id, &traffic).await
+        {
+            tracing::warn!("the store did not keep what a request came to: {error}");
+        }
+        if let (Some(granted), Some(input)) = (&guest.granted, usage.input) {
+            let tokens = input + usage.output.unwrap_or_default();
+            if let Err(error) = gateway.store.use_key(granted.id, tokens, Day::of(now)).await {
+                tracing::warn!("the store did not count what a key used: {error}");
+            }
+        }
+    }
+}
