@@ -35,7 +35,7 @@ pub(crate) struct Target {
     pub(crate) id: Option<u32>,
 }
 
-/// CPU time a request, by process.
+/// CPU time, by process.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Spent {
     pub(crate) between: Duration,
@@ -87,8 +87,7 @@ impl Bench {
         let before = spent();
         let ran = play(target.address, &scripts.measured, pace).await?;
         let after = spent();
-        let requests = ran.times.len() as u32;
-        let [between, upstream, load] = [0, 1, 2].map(|at| after[at].saturating_sub(before[at]) / requests);
+        let [between, upstream, load] = [0, 1, 2].map(|at| after[at].saturating_sub(before[at]));
         Ok((ran, Spent { between, upstream, load }))
     }
 }

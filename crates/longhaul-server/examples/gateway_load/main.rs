@@ -1,6 +1,6 @@
 //! What the gateway costs beside nginx, in one run. `bench/gateway/run` builds and starts it:
 //!
-//!     cargo run --release -p longhaul-server --example gateway_load -- [OPTION VALUE]… [requests] [streams] [length]
+//!     cargo run --release -p longhaul-server --example gateway_load -- [OPTION VALUE]… [small] [long] [streams] [length]
 //!
 //! It starts an upstream that only reads and answers, nginx with `proxy_pass`, and `longhaul serve`, and measures requests a second, time
 //! added at half load, memory with open streams, and a turn by the length of its session. Sections that are named are measured, else all.
@@ -34,13 +34,14 @@ use std::process::ExitCode;
 use serde_json::{Map, json};
 
 use crate::bench::{Bench, Gateway};
+use crate::bodies::Size;
 use crate::record::Record;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const OPTIONS: [&str; 7] =
     ["--program", "--gateway", "--process", "--rounds", "--record", "--date", "--commit"];
-const SECTIONS: [&str; 3] = ["requests", "streams", "length"];
+const SECTIONS: [&str; 4] = ["small", "long", "streams", "length"];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -69,7 +70,8 @@ async fn run(typed: Vec<String>) -> Outcome<()> {
     println!("{}", typed.stamp().values().map(ToString::to_string).collect::<Vec<_>>().join(", "));
     for section in &typed.sections {
         match section.as_str() {
-            "requests" => requests::measure(&bench).await?,
+            "small" => requests::measure(&bench, Size::Small).await?,
+            "long" => requests::measure(&bench, Size::Long).await?,
             "streams" => streams::measure(&bench).await?,
             _ => length::measure(&bench).await?,
         }

@@ -80,20 +80,22 @@ pub(crate) enum Family {
 
 /// CPU time of a process so far.
 pub(crate) fn cpu(id: u32, family: Family) -> Duration {
-    let mut ticks = 0;
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name in parentheses may hold anything; what follows the last one are fields, the state first.
-        let Some((head, fields)) = stat.rsplit_once(") ") else { continue };
-        let fields: Vec<_> = fields.split(' ').collect();
-        let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
-        let itself = head.split(' ').next() == Some(&id.to_string());
-        let child = number(1) == u64::from(id) && matches!(family, Family::WithChildren);
-        if itself || child {
-            ticks += number(11) + number(12);
+    let children = match family {
+        Family::Itself => String::new(),
+        Family::WithChildren => {
+            fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default()
         }
-    }
+    };
+    let ticks = ticks(&id.to_string()) + children.split_whitespace().map(ticks).sum::<u64>();
     Duration::from_secs_f64(ticks as f64 / TICKS_A_SECOND)
+}
+
+fn ticks(id: &str) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // The name in parentheses may hold anything; what follows the last one are fields, the state first.
+    let fields: Vec<_> = stat.rsplit_once(") ").map_or("", |(_, fields)| fields).split(' ').collect();
+    let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+    number(11) + number(12)
 }
 
 /// Resident memory of a process in MB: now, and at its highest.

@@ -16,7 +16,7 @@ use crate::record::{Goal, heading, median, rounded};
 struct Tally {
     ran: Ran,
     rates: Vec<f64>,
-    spent: Vec<Spent>,
+    spent: Spent,
 }
 
 type Tallies = BTreeMap<&'static str, Tally>;
@@ -24,31 +24,35 @@ type Tallies = BTreeMap<&'static str, Tally>;
 impl Tally {
     fn add(&mut self, (ran, spent): (Ran, Spent)) {
         self.rates.push(ran.rate());
-        self.spent.push(spent);
+        self.spent.between += spent.between;
+        self.spent.upstream += spent.upstream;
+        self.spent.load += spent.load;
         self.ran.add(ran);
     }
 
+    /// Microseconds of CPU a request.
     fn cpu(&self, of: fn(&Spent) -> Duration) -> f64 {
-        median(&self.spent.iter().map(|spent| micros(of(spent))).collect::<Vec<_>>())
+        of(&self.spent).as_secs_f64() * 1e6 / self.ran.times.len() as f64
+    }
+
+    /// The same, of all that is busy while this one is measured.
+    fn cpu_of_all(&self) -> f64 {
+        self.cpu(|spent| spent.between + spent.upstream + spent.load)
     }
 }
 
-/// The whole section: both sizes, both courses, and the latencies of sessions that grow.
-pub(crate) async fn measure(bench: &Bench) -> Outcome<()> {
+/// Bodies of one size: both courses, and the latencies of sessions that grow.
+pub(crate) async fn measure(bench: &Bench, size: Size) -> Outcome<()> {
     let gateway = bench.fresh_gateway().await?;
     let targets = bench.targets(gateway.as_ref());
-    for (number, size) in [Size::Small, Size::Long].into_iter().enumerate() {
-        let base = number as u64 * 100;
-        let growing = rounds(bench, &targets, size, Course::Growing, base, Pace::Closed).await?;
-        throughput(bench, size, Course::Growing, &growing)?;
-        let same = rounds(bench, &targets, size, Course::Same, base + 30, Pace::Closed).await?;
-        throughput(bench, size, Course::Same, &same)?;
-        let slowest = growing.get(GATEWAY).or(growing.get(NGINX[0]));
-        let half = slowest.map_or(0.0, |tally| median(&tally.rates)) / 2.0;
-        let open = rounds(bench, &targets, size, Course::Growing, base + 60, Pace::Open(half)).await?;
-        latency(bench, size, half, &open)?;
-    }
-    Ok(())
+    let growing = rounds(bench, &targets, size, Course::Growing, 0, Pace::Closed).await?;
+    throughput(bench, size, Course::Growing, &growing)?;
+    let same = rounds(bench, &targets, size, Course::Same, 100, Pace::Closed).await?;
+    throughput(bench, size, Course::Same, &same)?;
+    let slowest = growing.get(GATEWAY).or(growing.get(NGINX[0]));
+    let half = slowest.map_or(0.0, |tally| median(&tally.rates)) / 2.0;
+    let open = rounds(bench, &targets, size, Course::Growing, 200, Pace::Open(half)).await?;
+    latency(bench, size, half, &open)
 }
 
 /// Targets take turns within a round, each time from another one on, so that what else the machine does meets all alike.
@@ -95,10 +99,18 @@ fn throughput(bench: &Bench, size: Size, course: Course, tallies: &Tallies) -> O
         Size::Small => 0.5,
         Size::Long => 0.25,
     };
-    let plain = NGINX.iter().filter_map(|name| tallies.get(name));
-    let ratio = plain.map(|nginx| median(&ratios(gateway, nginx))).fold(f64::INFINITY, f64::min);
-    let what = format!("requests a second beside nginx, {size_name} bodies, {course_name}");
-    bench.record.judged(&what, ratio, Goal::AtLeast(goal))
+    let least = |ratio: fn(&Tally, &Tally) -> f64| {
+        let plain = NGINX.iter().filter_map(|name| tallies.get(name));
+        plain.map(|nginx| ratio(gateway, nginx)).fold(f64::INFINITY, f64::min)
+    };
+    let bodies = format!("beside nginx, {size_name} bodies, {course_name}");
+    let ratio = least(|gateway, nginx| median(&ratios(gateway, nginx)));
+    bench.record.judged(&format!("requests a second {bodies}"), ratio, Goal::AtLeast(goal))?;
+    let ratio = least(|gateway, nginx| nginx.cpu_of_all() / gateway.cpu_of_all());
+    bench.record.judged(&format!("the same by CPU time {bodies}"), ratio, Goal::AtLeast(goal))?;
+    let ratio = least(|gateway, nginx| nginx.cpu(|spent| spent.between) / gateway.cpu(|spent| spent.between));
+    let what = format!("by its own CPU time alone {bodies}");
+    bench.record.row(&json!({"what": what, "figure": rounded(ratio)}), &format!("  {what}: {ratio:.2}"))
 }
 
 /// Round by round, because a round has its own weather.
@@ -138,8 +150,4 @@ fn actions(ran: &Ran) -> String {
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
-}
-
-fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
 }

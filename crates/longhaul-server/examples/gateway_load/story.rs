@@ -1,6 +1,6 @@
 //! The sessions that are played: request bodies of the Messages dialect that grow as a client's do, each one the last and a little more.
 
-use hyper::body::Bytes;
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::text::Dice;
@@ -8,7 +8,7 @@ use crate::text::Dice;
 /// A model whose window is 200,000 tokens, so that a session is compacted at 100,000.
 pub(crate) const MODEL: &str = "claude-sonnet-4-5";
 /// Bytes of these bodies that make a token of that model's; `longhaul tokens --model` says so of one of them.
-pub(crate) const BYTES_A_TOKEN: f64 = 2.9;
+pub(crate) const BYTES_A_TOKEN: f64 = 3.3;
 /// What stands after the last message of a body.
 const WHOLE: &[u8] = br#"],"stream":false}"#;
 const STREAMED: &[u8] = br#"],"stream":true}"#;

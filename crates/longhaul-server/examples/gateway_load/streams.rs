@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::Outcome;
 use crate::bench::Bench;
 use crate::bodies::{Size, streamed};
-use crate::client::{Connection, next_frame};
+use crate::client::Connection;
 use crate::process::memory;
 use crate::record::{Goal, heading, rounded};
 use crate::servers::Server;
@@ -63,16 +63,15 @@ async fn open(gateway: &Server, size: Size, chunks: &Arc<AtomicUsize>) -> Outcom
                 for body in &before {
                     connection.exchange(body).await?;
                 }
-                let response = connection.ask(&last).await?;
-                Outcome::Ok((connection, response))
+                connection.subscribe(&last).await?;
+                Outcome::Ok(connection)
             });
         }
         while let Some(opened) = opening.join_next().await {
-            let (connection, mut response) = opened??;
+            let mut connection = opened??;
             let chunks = Arc::clone(chunks);
             readers.spawn(async move {
-                let _open = connection;
-                while let Ok(Some(_)) = next_frame(response.body_mut()).await {
+                while connection.next().await.is_ok() {
                     chunks.fetch_add(1, Ordering::Relaxed);
                 }
             });

@@ -41,9 +41,9 @@ impl Dice {
         VERBS[self.below(VERBS.len())]
     }
 
-    /// A name such as `merge_ledger_417`.
+    /// A name such as `parser_keeps_ledger`.
     fn name(&mut self) -> String {
-        format!("{}_{}_{}", self.noun(), self.noun(), self.below(1000))
+        format!("{}_{}_{}", self.noun(), self.verb(), self.noun())
     }
 
     /// The path of a source file.

@@ -2,6 +2,7 @@
 //! event stream is asked for, it opens one that ticks once a second and never ends by itself.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,7 +16,6 @@ use tokio::net::TcpListener;
 use tokio::time::{Interval, interval};
 
 use crate::Outcome;
-use crate::client::next_frame;
 use crate::story::{BYTES_A_TOKEN, MODEL};
 
 const TICK: &str = concat!(
@@ -59,6 +59,10 @@ async fn answer(mut request: Request<Incoming>) -> Result<Response<Reply>, hyper
     let mut response = Response::new(reply);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
+}
+
+async fn next_frame(body: &mut Incoming) -> Result<Option<Frame<Bytes>>, hyper::Error> {
+    poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await.transpose()
 }
 
 enum Reply {
