@@ -192,6 +192,24 @@ fn responses_items_become_steps_and_reasoning_stays_with_what_follows_it() {
 }
 
 #[test]
+fn tools_that_come_as_an_item_are_no_part_of_what_was_said() {
+    check(
+        None,
+        r#"{"input":[
+            {"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"}]},
+            {"type":"message","role":"developer","content":"house rules"},
+            {"type":"message","role":"user","content":"go"},
+            {"type":"additional_tools","role":"developer","tools":[]}]}"#,
+        "
+        preamble Tool
+        preamble System house rules
+        preamble Tool
+        prompt User
+        Text go",
+    );
+}
+
+#[test]
 fn tool_output_that_comes_as_user_text_is_a_result() {
     check(
         Dialect::Chat,

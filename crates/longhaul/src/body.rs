@@ -6,13 +6,13 @@ use longhaul_engine::models::{self, Model};
 use longhaul_engine::wire::{self, Note, NoteKind};
 use longhaul_engine::{Dialect, Transcript};
 use longhaul_server::agents;
-use longhaul_server::store::{At, Session};
+use longhaul_server::store::{At, Tenant};
 
 use crate::cli::{Answer, Told};
 use crate::failure::Failure;
 use crate::input;
 use crate::session::{self, Read};
-use crate::store::{self, Whereabouts};
+use crate::store::{self, Owned, Whereabouts};
 
 /// The text of a body, and how messages name it.
 pub(crate) struct Body {
@@ -21,7 +21,7 @@ pub(crate) struct Body {
     /// The session whose next request it is, where it was made of one.
     pub(crate) session: Option<Box<Read>>,
     /// The session of the store that it is of.
-    pub(crate) stored: Option<Box<Session>>,
+    pub(crate) stored: Option<Box<Owned>>,
 }
 
 impl Body {
@@ -45,7 +45,8 @@ impl Body {
     /// The body of a session of the store, which is there.
     pub(crate) fn of_store(id: &str, told: &Told, at: At) -> Result<Self, Failure> {
         let kept = Whereabouts::of(&told.place)?.existing()?;
-        let session = kept.session(id)?;
+        let owned = kept.session(id)?;
+        let session = &owned.session;
         let shown = store::name(&session.name);
         if let Some(told) = told.dialect.filter(|told| *told != session.dialect) {
             let own = session.dialect;
@@ -53,8 +54,13 @@ impl Body {
                 "{shown} is a session in {own}, and cannot be written in {told}; leave --dialect out"
             )));
         }
-        let text = kept.body(&session, at)?;
-        Ok(Self { shown, text, session: None, stored: Some(Box::new(session)) })
+        let text = kept.body(&owned, at)?;
+        Ok(Self { shown, text, session: None, stored: Some(Box::new(owned)) })
+    }
+
+    /// Whose session of the store it is of.
+    pub(crate) fn tenant(&self) -> Option<&Tenant> {
+        self.stored.as_ref().map(|owned| &owned.tenant)
     }
 
     pub(crate) fn of_session(read: Read) -> Self {
@@ -77,7 +83,7 @@ impl Body {
     /// The dialect, where it is known: what a session becomes is what its agent speaks.
     fn dialect(&self, told: &Told) -> Option<Dialect> {
         let agents = self.session.as_ref().map(|read| read.session.dialect);
-        agents.or(self.stored.as_ref().map(|session| session.dialect)).or(told.dialect)
+        agents.or(self.stored.as_ref().map(|owned| owned.session.dialect)).or(told.dialect)
     }
 
     /// What it says. JSON that holds no transcript is a wrong call.

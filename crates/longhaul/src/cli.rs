@@ -18,12 +18,14 @@ use serde_json::Value;
 use crate::config::{self, Flag};
 use crate::failure::Failure;
 use crate::{numbers, output};
+pub(crate) use keys::{AddKeyArgs, KeysArgs, KeysDeed, ListKeysArgs, RevokeKeyArgs};
 pub(crate) use store::{
     DeleteArgs, ExportArgs, ImportArgs, RecallArgs, ShowArgs, StorePlace, UndoArgs, VacuumArgs, Whose,
 };
 
 pub(crate) use summarize::SummarizeArgs;
 
+mod keys;
 mod store;
 mod summarize;
 
@@ -164,6 +166,9 @@ pub(crate) enum Command {
     /// Delete what is old or too much, give back the room, and look for damage
     #[command(after_help = store::VACUUM_HELP)]
     Vacuum(VacuumArgs),
+    /// Make, list and revoke the keys that a gateway lets clients in by
+    #[command(after_help = keys::HELP, disable_help_subcommand = true)]
+    Keys(KeysArgs),
     /// Print the configuration in force and where each value came from
     #[command(
         after_help = "Example:\n  LONGHAUL_COMPRESSION__THRESHOLD=0.6 longhaul config --config longhaul.yaml"

@@ -75,6 +75,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Import(args) => return commands::import::run(args, &environment),
         Command::Delete(args) => commands::delete::run(args)?,
         Command::Vacuum(args) => return commands::vacuum::run(args, &environment),
+        Command::Keys(args) => commands::keys::run(args)?,
         Command::Config(args) => commands::config::run(args, &environment)?,
         Command::Explain(args) => commands::explain::run(args, &environment)?,
         Command::Redact(args) => commands::redact::run(args, &environment)?,

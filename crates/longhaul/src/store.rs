@@ -5,6 +5,8 @@
 //! store.path, store.url ─┤▶ Whereabouts ──▶ Kept ──run──▶ what was asked, or one line and an exit code
 //! the data folder ─┘
 //! ```
+//!
+//! Who can open a store owns all of it: a session is found whosever it is, and what is asked about it is asked as its tenant.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -21,8 +23,8 @@ use crate::session;
 /// What stands before the id of a session of the store, where a body could stand as well.
 const PREFIX: &str = "store:";
 
-/// Whose sessions the command line works on.
-const TENANT: &str = "local";
+/// Whose the sessions are that the command line itself makes.
+pub(crate) const TENANT: &str = "local";
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
@@ -160,6 +162,7 @@ fn data_folder(environment: &Environment) -> Result<PathBuf, Failure> {
 pub(crate) struct Kept {
     runtime: Runtime,
     pub(crate) store: Store,
+    /// Whose the sessions are that are made here.
     pub(crate) tenant: Tenant,
     place: Place,
 }
@@ -167,24 +170,72 @@ pub(crate) struct Kept {
 impl Kept {
     /// Waits for an answer of the store.
     pub(crate) fn run<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
-        Ok(self.runtime.block_on(work)?)
+        Ok(self.wait(work)?)
     }
 
-    /// The session of that id, with or without `store:` before it.
-    pub(crate) fn session(&self, id: &str) -> Result<Session, Failure> {
+    /// The same for who can do something about what went wrong.
+    pub(crate) fn wait<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        self.runtime.block_on(work)
+    }
+
+    /// Everybody who has sessions in it.
+    pub(crate) fn tenants(&self) -> Result<Vec<Tenant>, Failure> {
+        self.run(self.store.tenants())
+    }
+
+    /// The session of that id, with or without `store:` before it, whosever it is.
+    pub(crate) fn session(&self, id: &str) -> Result<Owned, Failure> {
         let id = id.strip_prefix(PREFIX).unwrap_or(id);
-        self.run(self.store.session(&self.tenant, id))
+        let mut found: Vec<Owned> = self.each(|tenant| {
+            let session = self.wait(self.store.session(&tenant, id))?;
+            Ok(Owned { tenant, session })
+        })?;
+        if id == "latest" {
+            found.sort_by_key(|Owned { session, .. }| (session.updated, session.id));
+        } else if let Some(exact) = found.iter().position(|owned| owned.session.name == id) {
+            return Ok(found.swap_remove(exact));
+        } else if found.len() > 1 {
+            return Err(Failure::Wrong(format!("several sessions begin with {id}; type more of the name")));
+        }
+        found.pop().ok_or_else(nobody)
+    }
+
+    /// What each tenant has of something, one after the other: at least one answer, or why there is none.
+    pub(crate) fn each<T>(
+        &self,
+        mut ask: impl FnMut(Tenant) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, Failure> {
+        let (mut answers, mut unknown) = (Vec::new(), None);
+        for tenant in self.tenants()? {
+            match ask(tenant) {
+                Ok(answer) => answers.push(answer),
+                Err(StoreError::Unknown(why)) => unknown = Some(Failure::No(why)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if answers.is_empty() { Err(unknown.unwrap_or_else(nobody)) } else { Ok(answers) }
     }
 
     /// The body of a session at a moment of its history.
-    pub(crate) fn body(&self, session: &Session, at: At) -> Result<String, Failure> {
-        self.run(self.store.body(&self.tenant, session, at))
+    pub(crate) fn body(&self, owned: &Owned, at: At) -> Result<String, Failure> {
+        self.run(self.store.body(&owned.tenant, &owned.session, at))
     }
 
     /// How its place may be shown.
     pub(crate) fn shown(&self) -> String {
         self.place.to_string()
     }
+}
+
+fn nobody() -> Failure {
+    Failure::No("nobody has anything in the store".to_owned())
+}
+
+/// A session of the store, and whose it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Owned {
+    pub(crate) tenant: Tenant,
+    pub(crate) session: Session,
 }
 
 /// The moment that it is.

@@ -32,6 +32,7 @@ fn one_item(reader: &mut Reader<'_, '_>, element: Element) {
     match &*name {
         "" | "message" => message(reader, element, item),
         "reasoning" => reply(reader, element, |reader| reasoning(reader, element, item)),
+        "additional_tools" => tools(reader, element),
         "mcp_approval_request" => call(reader, element, item, Key::Id),
         "mcp_approval_response" => answer(reader, element, item, Key::ApprovalRequestId),
         name if name.ends_with("_output") && has_call_id => answer(reader, element, item, Key::CallId),
@@ -41,6 +42,14 @@ fn one_item(reader: &mut Reader<'_, '_>, element: Element) {
         }
         _ => reader.opaque(element, NoteKind::UnknownItem),
     }
+}
+
+/// Tools that come as an item of the list. They are what the host set up, wherever they stand, and so no part of any unit.
+fn tools(reader: &mut Reader<'_, '_>, element: Element) {
+    reader.assembler.begin(Some(element.id));
+    let block = reader.whole(element, BlockKind::Tool);
+    reader.preamble.push(block);
+    reader.assembler.end();
 }
 
 fn message(reader: &mut Reader<'_, '_>, element: Element, item: Item) {

@@ -17,7 +17,7 @@ use super::live::{Claim, Held};
 use super::marks::Caching;
 use super::memory::{Expected, Next};
 use crate::session::{Action, Incoming, Session, Sizes};
-use crate::store::{Tenant, TrafficAction};
+use crate::store::{Action as TrafficAction, Tenant};
 
 /// A request to be made ready.
 pub(super) struct Job {

@@ -9,7 +9,7 @@ use longhaul_engine::{Dialect, Tokens};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-use crate::store::{Traffic, TrafficAction};
+use crate::store::{Action as TrafficAction, Traffic};
 
 /// Every metric, with what it says.
 const NAMES: [(&str, &str); 11] = [

@@ -19,7 +19,7 @@ use super::relay::{Aftermath, Ending, Relay, without_hops};
 use super::settings::Switch;
 use super::{Gateway, body, commands, speech};
 use crate::session::{Reaction, Sizes};
-use crate::store::{Day, Traffic, TrafficAction};
+use crate::store::{Action as TrafficAction, Day, Traffic};
 use crate::upstream::{Letter, Patience, Response as Answer, Retries, Stage, Trouble};
 
 /// Headers of ours, which no upstream is shown.

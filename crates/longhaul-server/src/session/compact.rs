@@ -99,6 +99,11 @@ impl Session {
                 return Compaction::Left { reason, report };
             }
         };
+        if cause.spares_cache() && !self.is_worth_its_cache(scene, &outcome.report) {
+            self.tried(scene, outcome.report.tokens.after, Some(&outcome.report), said);
+            let reason = "it would save under a tenth, which is not worth what is cached".to_owned();
+            return Compaction::Left { reason, report: Some(outcome.report) };
+        }
         if self.state.refused_rewrites.contains(&hash(&outcome.ledger)) {
             return left("the provider refused this very rewrite before".to_owned());
         }
@@ -130,6 +135,13 @@ impl Session {
         }
     }
 
+    /// Whether a compaction at the threshold saves enough; nearer to the window anything does.
+    fn is_worth_its_cache(&self, scene: Scene<'_, '_>, report: &Report) -> bool {
+        let (policy, tokens) = (&scene.request.policy, scene.size.measured.tokens);
+        let is_forced = tokens >= policy.window.share(self.settings.hygiene);
+        is_forced || StateReport::after(0, report.ratio).ineffective_in_a_row == 0
+    }
+
     /// A compaction is kept, and holds from now on.
     fn in_force(
         &mut self,
@@ -141,6 +153,7 @@ impl Session {
     ) -> Compaction {
         self.decided(outcome.ledger.clone());
         self.not_before = Tokens::ZERO;
+        self.state.left = Some(outcome.report.tokens.after);
         let by = outcome.report.checkpoint.as_ref().map(|checkpoint| checkpoint.by);
         // Where pruning was enough, the summary is still to come.
         if by.is_some() && self.prepared.ready().is_some() {

@@ -12,6 +12,11 @@ use crate::agents::Moment;
 
 /// Hygiene leaves shorter sessions alone.
 const FEWEST_MESSAGES: usize = 4;
+/// A request over this share of the window is all but refused.
+const FULL: f64 = 0.95;
+/// Where a compaction leaves nearly as much as the threshold, this share of what room there is up to hygiene is used before the next:
+/// else each turn would be another compaction, and nothing would ever be read from the cache.
+const ROOM: f64 = 1.0 / 3.0;
 /// What is asked of a request that was refused without a word about how much would do.
 const AFTER_REFUSAL: f64 = 2.0 / 3.0;
 
@@ -29,6 +34,8 @@ pub(super) struct Standing<'s> {
     pub(super) refused: Option<Tokens>,
     /// What sets a compaction off where the threshold is reached.
     pub(super) at_threshold: Trigger,
+    /// What the last compaction left.
+    pub(super) left: Option<Tokens>,
     /// Whether somebody took a compaction back, and nobody has said anything since.
     pub(super) held: bool,
     /// Whether what was cached has lapsed.
@@ -60,6 +67,11 @@ impl Cause {
     /// One that is due.
     pub(super) fn due(trigger: Trigger, reason: String) -> Self {
         Self { trigger, reason, need: Need::Due, to_tokens: None }
+    }
+
+    /// Whether it is only the threshold that sets it off, so that it can be left undone.
+    pub(super) fn spares_cache(&self) -> bool {
+        self.need == Need::Due && matches!(self.trigger, Trigger::Preflight | Trigger::Reply)
     }
 
     /// Whether nobody asked for it, and no provider forced it.
@@ -94,8 +106,14 @@ impl Standing<'_> {
         if self.settings.automatic == Automatic::Off {
             return Verdict::Leave("automatic compaction is off".to_owned());
         }
+        let hygiene = policy.window.share(self.settings.hygiene);
         if let Err(pause) = self.breaker.allows(tokens, self.now) {
-            return Verdict::Leave(pause.to_string());
+            // A pause is to spare what is in vain, and not to run into a refusal.
+            let is_forced = tokens > policy.window.share(FULL)
+                || (tokens >= hygiene && pause.why == super::breaker::Why::TooOften);
+            if !is_forced {
+                return Verdict::Leave(pause.to_string());
+            }
         }
         let overflows = tokens + self.reply() > policy.window;
         if self.in_loop() && tokens <= policy.drop_oldest && !overflows {
@@ -104,7 +122,6 @@ impl Standing<'_> {
                     .to_owned(),
             );
         }
-        let hygiene = policy.window.share(self.settings.hygiene);
         if tokens >= hygiene && self.view.message_count() >= FEWEST_MESSAGES {
             let share = 100.0 * self.settings.hygiene;
             return due(Trigger::Hygiene, format!("it reached {share:.0} % of the window, {hygiene} tokens"));
@@ -118,6 +135,12 @@ impl Standing<'_> {
         let load = Load { tokens, reply: self.reply(), bytes: self.view.body.len(), in_loop: self.in_loop() };
         let starts_at = self.engine.starts_at(policy);
         if let Due::Now(reason) = self.engine.due(policy, &wish, &load) {
+            let not_before = self.left.map_or(Tokens::ZERO, |left| left + (hygiene - left).share(ROOM));
+            if tokens < not_before && !overflows {
+                return Verdict::Leave(format!(
+                    "the last compaction left nearly as much as the threshold; the next is due at {not_before} tokens"
+                ));
+            }
             let reached = format!("the threshold of {starts_at} is reached");
             return due(self.at_threshold, if tokens >= starts_at { reached } else { reason });
         }

@@ -271,6 +271,7 @@ impl Session {
             view: seen,
             refused: self.retry,
             at_threshold: self.at_threshold,
+            left: self.state.left,
             held: request.held,
             lapsed: self.state.cached.lapsed(now),
             now,

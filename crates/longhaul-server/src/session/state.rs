@@ -28,6 +28,8 @@ pub struct State {
     pub(super) refused: Option<Tokens>,
     /// Rewrites that the provider refused, by the hash of what was decided.
     pub(super) refused_rewrites: Vec<u64>,
+    /// What the last compaction left.
+    pub(super) left: Option<Tokens>,
     /// The rewrite that the provider took last.
     pub(super) accepted: Option<u64>,
     /// The epoch that a reset left behind.

@@ -11,31 +11,17 @@
 use std::fmt;
 
 use longhaul_engine::Tokens;
-use longhaul_engine::identity::{Identities, Identity};
+use longhaul_engine::identity::Identity;
 
 use super::error::{Result, StoreError};
+use super::secret::{Secret, hash};
 use super::sql::{Row, Sql};
 use super::tenant::{self, Tenant};
 use super::{Store, work};
 use crate::agents::Moment;
 
-/// How every key begins, so that people and scanners for secrets know one when they see it.
-const START: &str = "lh-";
-
-/// What 256 bits are written in.
-const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/// How many letters those are.
-const LENGTH: usize = 43;
-
-/// How much of a key is shown to people.
-const SHOWN: usize = START.len() + 4;
-
 /// The longest name of a key or of a tenant.
 const LONGEST_NAME: usize = 100;
-
-/// What the hashes are of, so that none is that of anything else. A key has as many bits as its hash: there is nothing to add.
-const PURPOSE: [u8; 32] = *b"longhaul: keys of the gateway v1";
 
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
@@ -63,39 +49,6 @@ impl fmt::Display for Day {
 /// The number of a key in its store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(i64);
-
-/// A key that was just made. It is told once, and nobody can be told again.
-pub struct Secret(String);
-
-impl Secret {
-    /// The key itself.
-    #[must_use]
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    fn of(bits: [u8; 32]) -> Self {
-        let bit = |at: usize| bits.get(at / 8).map_or(0, |byte| (byte >> (7 - at % 8)) & 1);
-        let letter = |place: usize| (0..6).fold(0, |letter, at| (letter << 1) | bit(6 * place + at));
-        let letters = (0..LENGTH).map(|place| char::from(LETTERS[usize::from(letter(place))]));
-        Self(START.chars().chain(letters).collect())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
-
-/// What a key is known by in the store; nothing, where a text has not the shape of one.
-fn hash(typed: &str) -> Option<Identity> {
-    let letters = typed.strip_prefix(START).filter(|letters| letters.len() == LENGTH)?;
-    letters
-        .bytes()
-        .all(|byte| LETTERS.contains(&byte))
-        .then(|| Identities::new(PURPOSE).of(&[typed.as_bytes()]))
-}
 
 /// How much a key allows; what is nothing is without limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -266,7 +219,7 @@ impl Store {
         let secret = Secret::of(tenant::random()?);
         let no_key = || StoreError::Failed("a key was made that is none".to_owned());
         let hash = hash(secret.reveal()).ok_or_else(no_key)?;
-        let prefix = secret.reveal().chars().take(SHOWN).collect();
+        let prefix = secret.prefix();
         let new = NewKey { tenant, fresh: tenant::random()?, name, hash, prefix, limits, at };
         self.write(work(new, |sql, new| Box::pin(add(sql, new)))).await?;
         Ok(secret)
@@ -307,18 +260,6 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_key_has_all_bits_and_is_never_printed() {
-        assert_eq!(Secret::of([0; 32]).reveal(), format!("lh-{}", "A".repeat(43)));
-        assert_eq!(Secret::of([0xff; 32]).reveal(), format!("lh-{}8", "_".repeat(42)));
-        for bit in 0..256 {
-            let mut bits = [0; 32];
-            bits[bit / 8] = 1 << (bit % 8);
-            assert_ne!(Secret::of(bits).reveal(), Secret::of([0; 32]).reveal(), "{bit}");
-        }
-        assert_eq!(format!("{:?}", Secret::of([7; 32])), "Secret(…)");
-    }
 
     #[test]
     fn days_are_those_of_the_calendar() {

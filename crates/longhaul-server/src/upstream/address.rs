@@ -59,10 +59,13 @@ impl Upstream {
         url
     }
 
-    /// A path behind that of the address. A version that ends the address and begins the path is said once.
+    /// A path behind that of the address. A version that ends the address and begins the path is said once; and where an address has a
+    /// path of its own, and the provider's addresses have the version in them, that path is all of it.
     fn under_base(&self, path: &str) -> String {
         let base = self.base.path().trim_end_matches('/');
-        let path = if base.ends_with("/v1") { path.strip_prefix("/v1").unwrap_or(path) } else { path };
+        let own = self.provider.path(self.provider.dialect()).unwrap_or_default();
+        let is_said = base.ends_with("/v1") || (!base.is_empty() && !own.starts_with("/v1"));
+        let path = if is_said { path.strip_prefix("/v1").unwrap_or(path) } else { path };
         format!("{base}/{}", path.trim_start_matches('/'))
     }
 

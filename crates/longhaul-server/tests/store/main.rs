@@ -36,6 +36,7 @@ macro_rules! tests {
 mod crashes;
 mod ground;
 mod histories;
+mod keys;
 mod migrations;
 mod races;
 mod real;
@@ -47,6 +48,7 @@ mod server;
 mod speech;
 mod standings;
 mod tenants;
+mod traffic;
 mod views;
 mod worker;
 mod worlds;
@@ -110,6 +112,8 @@ fn main() {
         recalls::tests,
         searches::tests,
         standings::tests,
+        keys::tests,
+        traffic::tests,
         retention::tests,
         migrations::tests,
         tenants::tests,

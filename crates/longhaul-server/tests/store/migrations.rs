@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use longhaul_engine::Dialect;
+use longhaul_engine::redact::Redacted;
 use longhaul_server::store::{Place, Store, StoreError, Sync};
 
 use super::ground::{Ground, look};
@@ -13,6 +14,7 @@ tests! {
     Both: [
         a_store_is_opened_by_many_at_once,
         a_newer_store_is_refused,
+        a_store_of_any_version_before_is_brought_up_to_date,
     ],
     Sqlite: [
         a_newer_file_is_left_byte_for_byte,
@@ -42,12 +44,41 @@ async fn a_store_is_opened_by_many_at_once(ground: Ground) {
     assert!(store.faults().await.unwrap().is_empty());
 }
 
+/// Says that a store's tables are of another version.
+async fn stamp(ground: &Ground, version: usize) {
+    match &ground.place {
+        Place::Postgres(_) => {
+            drop(ground.ask(&format!("UPDATE longhaul_version SET version = {version}")).await);
+        }
+        _ => drop(look(ground.file(), &format!("PRAGMA user_version = {version}"))),
+    }
+}
+
+/// The tables that each version added to those of the first, so that the later ones can be taken away.
+const ADDED: [&[&str]; 2] = [&["states", "models"], &["uses", "keys", "traffic"]];
+
+async fn a_store_of_any_version_before_is_brought_up_to_date(ground: Ground) {
+    let said = body(Dialect::Chat, &[user("Hello.")]);
+    for version in 1..=ADDED.len() {
+        let (store, tenant) = ground.opened().await;
+        let session = record(&store, &tenant, &said).await.session;
+        drop(store);
+        for table in ADDED[version - 1..].iter().copied().flatten() {
+            ground.ask(&format!("DROP TABLE {table}")).await;
+        }
+        stamp(&ground, version).await;
+        let (store, tenant) = ground.opened().await;
+        assert!(ground.rows().await.iter().all(|(_, rows)| *rows < 2), "every table is there again");
+        assert!(store.keep_state(&tenant, session.id, Redacted::own("{}")).await.unwrap());
+        assert!(!store.has_keys().await.unwrap());
+        assert!(store.traffic(&tenant, session.id).await.unwrap().is_empty());
+        assert_eq!(record(&store, &tenant, &said).await.new, 0, "what was there is still there");
+    }
+}
+
 async fn a_newer_store_is_refused(ground: Ground) {
     drop(ground.opened().await);
-    match &ground.place {
-        Place::Postgres(_) => drop(ground.ask("UPDATE longhaul_version SET version = 99").await),
-        _ => drop(look(ground.file(), "PRAGMA user_version = 99")),
-    }
+    stamp(&ground, 99).await;
     let error = Store::open(&ground.place, Sync::Normal).await.err().unwrap();
     assert!(matches!(error, StoreError::Newer(_)), "{error}");
     assert!(error.message().contains("99") && !error.message().contains('\n'), "{error}");

@@ -18,6 +18,7 @@ tests! {
         a_history_whose_session_is_gone_is_one_session_however_often_it_is_sent,
         what_is_old_goes_and_nothing_else,
         what_is_too_much_goes_the_oldest_first,
+        of_several_tenants_the_oldest_go_first_whosever_they_are,
         after_a_vacuum_no_byte_of_it_is_left,
         an_archived_parent_goes_with_its_child,
         what_a_deleted_session_had_folded_goes_though_a_fork_stays,
@@ -149,7 +150,7 @@ async fn what_is_old_goes_and_nothing_else(ground: Ground) {
         sessions.push(aged(&store, &tenant, n, Moment(NOON.0 + 1_000 * n as i64)).await.name);
     }
     let swept = store
-        .sweep(&tenant, Expiry { before: Some(Moment(NOON.0 + 2_000)), most_bytes: None })
+        .sweep(&[tenant.clone()], Expiry { before: Some(Moment(NOON.0 + 2_000)), most_bytes: None })
         .await
         .unwrap();
     assert_eq!(swept.sessions, sessions[..2]);
@@ -167,14 +168,29 @@ async fn what_is_too_much_goes_the_oldest_first(ground: Ground) {
         sessions.push(aged(&store, &tenant, n, Moment(NOON.0 + 1_000 * n as i64)).await.name);
     }
     let none = Expiry::default();
-    let swept = store.sweep(&tenant, none).await.unwrap();
+    let swept = store.sweep(&[tenant.clone()], none).await.unwrap();
     assert!(swept.sessions.is_empty());
     let most = swept.after / 2;
-    let swept = store.sweep(&tenant, Expiry { most_bytes: Some(most), ..none }).await.unwrap();
+    let swept = store.sweep(&[tenant.clone()], Expiry { most_bytes: Some(most), ..none }).await.unwrap();
     assert!(swept.after <= most || store.sessions(&tenant, 50).await.unwrap().is_empty(), "{swept:?}");
     assert!(!swept.sessions.is_empty() && swept.sessions.len() < 40, "{}", swept.sessions.len());
     assert_eq!(swept.sessions, sessions[..swept.sessions.len()]);
     assert_eq!(store.size().await.unwrap(), swept.after);
+}
+
+async fn of_several_tenants_the_oldest_go_first_whosever_they_are(ground: Ground) {
+    let store = ground.open().await;
+    let tenants = [store.tenant("one").await.unwrap(), store.tenant("two").await.unwrap()];
+    let mut sessions = Vec::new();
+    for n in 0..20 {
+        sessions.push(aged(&store, &tenants[n % 2], n, Moment(NOON.0 + 1_000 * n as i64)).await.name);
+    }
+    let old = Expiry { before: Some(Moment(NOON.0 + 3_000)), most_bytes: None };
+    assert_eq!(store.sweep(&tenants, old).await.unwrap().sessions, sessions[..3]);
+    let most = store.size().await.unwrap() - 1;
+    let swept = store.sweep(&tenants, Expiry { before: None, most_bytes: Some(most) }).await.unwrap();
+    assert!(!swept.sessions.is_empty());
+    assert_eq!(swept.sessions, sessions[3..3 + swept.sessions.len()]);
 }
 
 async fn vacuumed(ground: &Ground, store: &Store) -> Vec<u8> {

@@ -2,16 +2,14 @@
 
 use longhaul_engine::Dialect;
 use longhaul_engine::redact::Redacted;
-use longhaul_server::store::Place;
 
-use super::ground::{Ground, look};
+use super::ground::Ground;
 use super::speech::{body, record, reply, user};
 
 tests! {
     Both: [
         what_is_kept_of_a_session_is_found_again_and_goes_with_it,
         what_is_learned_of_a_model_is_each_tenants_own,
-        a_store_of_the_first_version_is_brought_up_to_date,
     ],
 }
 
@@ -62,22 +60,4 @@ async fn what_is_learned_of_a_model_is_each_tenants_own(ground: Ground) {
     }
     let bytes = ground.bytes().await;
     assert!(!String::from_utf8_lossy(&bytes).contains(secret), "a client can write anything there");
-}
-
-async fn a_store_of_the_first_version_is_brought_up_to_date(ground: Ground) {
-    let (store, tenant) = ground.opened().await;
-    let said = body(Dialect::Chat, &[user("Hello.")]);
-    let session = record(&store, &tenant, &said).await.session;
-    drop(store);
-    let undo = ["DROP TABLE states", "DROP TABLE models"];
-    for statement in undo {
-        ground.ask(statement).await;
-    }
-    match &ground.place {
-        Place::Postgres(_) => drop(ground.ask("UPDATE longhaul_version SET version = 1").await),
-        _ => drop(look(ground.file(), "PRAGMA user_version = 1")),
-    }
-    let (store, tenant) = ground.opened().await;
-    assert!(store.keep_state(&tenant, session.id, kept("{}")).await.unwrap());
-    assert_eq!(record(&store, &tenant, &said).await.new, 0, "what was there is still there");
 }

@@ -17,6 +17,7 @@ tests! {
     Both: [
         neither_tenant_sees_anything_of_the_other,
         no_identity_is_the_same_for_two_tenants,
+        who_owns_the_store_finds_everybody_in_it,
     ],
 }
 
@@ -94,7 +95,7 @@ async fn act(store: &Store, party: &mut Party, kind: usize, dice: &mut Dice) {
         }
         (4, Some(_)) => {
             let expiry = Expiry { before: Some(Moment(NOON.0 - 1)), most_bytes: None };
-            drop(store.sweep(&tenant, expiry).await.unwrap());
+            drop(store.sweep(&[tenant.clone()], expiry).await.unwrap());
         }
         _ => {
             let all = histories();
@@ -212,5 +213,22 @@ async fn no_identity_is_the_same_for_two_tenants(ground: Ground) {
             );
             assert_eq!(ground.number(&shared).await, 0);
         }
+    }
+}
+
+async fn who_owns_the_store_finds_everybody_in_it(ground: Ground) {
+    let store = ground.open().await;
+    assert!(store.tenants().await.unwrap().is_empty());
+    let said = body(Dialect::Chat, &[user("Hello.")]);
+    for name in ["one", "two", "it's \"three\""] {
+        let tenant = store.tenant(name).await.unwrap();
+        record(&store, &tenant, &said).await;
+    }
+    let tenants = store.tenants().await.unwrap();
+    let names: Vec<&str> = tenants.iter().map(Tenant::name).collect();
+    assert_eq!(names, ["one", "two", "it's \"three\""]);
+    for tenant in &tenants {
+        assert_eq!(store.sessions(tenant, 9).await.unwrap().len(), 1, "{}", tenant.name());
+        assert_eq!(record(&store, tenant, &said).await.new, 0, "each is who it was");
     }
 }

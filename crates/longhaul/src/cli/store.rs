@@ -28,7 +28,7 @@ Example:
   longhaul recall --originals removed.jsonl 7k2m9x4qhd
 
 The handle stands in digests, checkpoints, reports and search results. Without --session a handle is looked for in all sessions, and \
-a search is over the one written last. Nothing found is exit code 1.";
+a search is over the one written last, of each tenant where a gateway has several. Nothing found is exit code 1.";
 
 pub(super) const SHOW_HELP: &str = "\
 Example:

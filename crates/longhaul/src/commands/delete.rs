@@ -2,13 +2,12 @@
 
 use std::io::{IsTerminal, stdin};
 
-use longhaul_server::store::Session;
 use serde::Serialize;
 
 use crate::cli::DeleteArgs;
 use crate::failure::Failure;
 use crate::output::{self, Page};
-use crate::store::Whereabouts;
+use crate::store::{Owned, Whereabouts};
 
 #[derive(Serialize)]
 struct Answer {
@@ -18,21 +17,21 @@ struct Answer {
 pub(crate) fn run(args: &DeleteArgs) -> Result<(), Failure> {
     let kept = Whereabouts::of(&args.place)?.existing()?;
     // All are found before the first one goes, so that a slip deletes nothing.
-    let mut sessions = Vec::<Session>::new();
+    let mut sessions = Vec::<Owned>::new();
     for id in &args.ids {
-        let session = kept.session(id)?;
-        if sessions.iter().all(|other| other.id != session.id) {
-            sessions.push(session);
+        let found = kept.session(id)?;
+        if sessions.iter().all(|other| other.session.id != found.session.id) {
+            sessions.push(found);
         }
     }
     if !args.yes {
         confirm(&sessions)?;
     }
-    for session in &sessions {
-        kept.run(kept.store.delete(&kept.tenant, session.id))?;
+    for Owned { tenant, session } in &sessions {
+        kept.run(kept.store.delete(tenant, session.id))?;
     }
     kept.run(kept.store.vacuum())?;
-    let deleted: Vec<String> = sessions.into_iter().map(|session| session.name).collect();
+    let deleted: Vec<String> = sessions.into_iter().map(|owned| owned.session.name).collect();
     if args.answer.json {
         return output::write_json(args.answer.to(), &Answer { deleted });
     }
@@ -44,12 +43,12 @@ pub(crate) fn run(args: &DeleteArgs) -> Result<(), Failure> {
 }
 
 /// Asks the person at the terminal.
-fn confirm(sessions: &[Session]) -> Result<(), Failure> {
+fn confirm(sessions: &[Owned]) -> Result<(), Failure> {
     if !stdin().is_terminal() {
         return Err(Failure::Wrong("what is deleted is gone for good; say so with --yes".to_owned()));
     }
-    for Session { name, title, length, .. } in sessions {
-        let title = title.as_deref().unwrap_or("-");
+    for Owned { session, .. } in sessions {
+        let (name, length, title) = (&session.name, session.length, session.title.as_deref().unwrap_or("-"));
         output::say(&format!("session {name}: {title} ({length} messages)"));
     }
     output::say("type yes to delete for good:");

@@ -69,10 +69,10 @@ fn no_agents(args: &ExportArgs, to: Option<&Path>) -> Result<(), Failure> {
 }
 
 fn from_store(args: &ExportArgs, to: Option<&Path>, kept: &Kept, id: &str) -> Result<(), Failure> {
-    let session = kept.session(id)?;
+    let owned = kept.session(id)?;
     if args.training {
         let words = if args.natural { Words::Natural } else { Words::AsShown };
-        let examples = kept.run(kept.store.examples(&kept.tenant, &session, words))?;
+        let examples = kept.run(kept.store.examples(&owned.tenant, &owned.session, words))?;
         let lines = examples.iter().map(|example| Ok(on_one_line(&output::json(example, Layout::Line)?)));
         return output::write(to, lines.collect::<Result<String, Failure>>()?.as_bytes());
     }
@@ -82,7 +82,7 @@ fn from_store(args: &ExportArgs, to: Option<&Path>, kept: &Kept, id: &str) -> Re
         (_, _, true) => At::Original,
         _ => At::Now,
     };
-    output::write(to, kept.body(&session, at)?.as_bytes())
+    output::write(to, kept.body(&owned, at)?.as_bytes())
 }
 
 /// JSON on one line, though messages in it are laid out as the client sent them: no text in it holds an end of a line.

@@ -13,32 +13,39 @@ pub(crate) fn run(args: &ManArgs) -> Result<(), Failure> {
     // Without `help`, whose copy of every command is no page; built, so that each has the options that hold for all.
     let mut whole = Cli::command().disable_help_subcommand(true);
     whole.build();
-    let pages: Vec<Command> = std::iter::once(whole.clone()).chain(commands(&whole)).collect();
+    let pages: Vec<Command> = std::iter::once(whole.clone()).chain(commands("longhaul", &whole)).collect();
     if let Some(folder) = &args.out_dir {
         output::make_directory(folder)?;
         return pages.iter().try_for_each(|page| write(Some(folder), page));
     }
-    let name = args.command.as_deref().unwrap_or("longhaul");
-    let Some(page) = pages.iter().find(|page| page.get_name() == name) else {
+    let title = args.command.as_ref().map_or("longhaul".to_owned(), |name| format!("longhaul-{name}"));
+    let Some(page) = pages.iter().find(|page| titled(page) == title) else {
+        let name = title.trim_start_matches("longhaul-");
         let names: Vec<&str> = whole.get_subcommands().map(Command::get_name).collect();
         return Err(Failure::Wrong(format!("no command is called {name}; there are {}", names.join(", "))));
     };
     write(None, page)
 }
 
-/// Each command as a program of its own name, as manuals call them.
-fn commands(whole: &Command) -> Vec<Command> {
-    let page = |command: &Command| {
-        let name = command.get_name();
-        let (title, typed) = (format!("longhaul-{name}"), format!("longhaul {name}"));
-        command.clone().display_name(title).bin_name(typed).version(env!("CARGO_PKG_VERSION"))
+/// Each command as a program of its own name, as manuals call them, and behind it the commands that it has itself.
+fn commands(typed: &str, above: &Command) -> Vec<Command> {
+    let pages = |command: &Command| {
+        let typed = format!("{typed} {}", command.get_name());
+        let page = command.clone().display_name(typed.replace(' ', "-")).bin_name(&typed);
+        let page = page.version(env!("CARGO_PKG_VERSION"));
+        std::iter::once(page).chain(commands(&typed, command)).collect::<Vec<_>>()
     };
-    whole.get_subcommands().map(page).collect()
+    above.get_subcommands().flat_map(pages).collect()
+}
+
+/// What a manual calls it.
+fn titled(page: &Command) -> &str {
+    page.get_display_name().unwrap_or(page.get_name())
 }
 
 fn write(folder: Option<&Path>, page: &Command) -> Result<(), Failure> {
     let mut text = Vec::new();
-    let name = page.get_display_name().unwrap_or(page.get_name()).to_owned();
+    let name = titled(page).to_owned();
     Man::new(page.clone())
         .title(&name)
         .render(&mut text)

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::input;
 use crate::originals::{self, Row};
 use crate::output::{self, AWAY, FAINT, Line, Page};
-use crate::store::{Kept, Whereabouts};
+use crate::store::{Kept, Owned, Whereabouts};
 
 /// So many results, where nobody says how many.
 const RESULTS: usize = 5;
@@ -109,8 +109,13 @@ fn from_file(args: &RecallArgs, file: &Path, handle: &str) -> Result<ExitCode, F
 fn from_store(args: &RecallArgs, handle: &str) -> Result<(), Failure> {
     let to = args.answer.to();
     let kept = Whereabouts::of(&args.place)?.existing()?;
-    let within = args.session.as_deref().map(|id| kept.session(id)).transpose()?;
-    let recalled = kept.run(kept.store.recall(&kept.tenant, within.as_ref(), handle))?;
+    let recalled = match &args.session {
+        Some(id) => {
+            let Owned { tenant, session } = kept.session(id)?;
+            kept.run(kept.store.recall(&tenant, Some(&session), handle))?
+        }
+        None => kept.each(|tenant| kept.wait(kept.store.recall(&tenant, None, handle)))?.swap_remove(0),
+    };
     let Recalled { handle, session, at, what, tool, text, redacted, before, behind } = &recalled;
     if args.answer.json {
         let block = Block {
@@ -133,17 +138,34 @@ fn from_store(args: &RecallArgs, handle: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The sessions that are searched: the one that was named, or of each tenant the one written last.
+fn searched(kept: &Kept, session: Option<&str>) -> Result<Vec<Owned>, Failure> {
+    match session {
+        Some(id) => Ok(vec![kept.session(id)?]),
+        None => kept.each(|tenant| {
+            let session = kept.wait(kept.store.session(&tenant, "latest"))?;
+            Ok(Owned { tenant, session })
+        }),
+    }
+}
+
 fn search(args: &RecallArgs, query: &str) -> Result<(), Failure> {
     let to = args.answer.to();
     let kept = Whereabouts::of(&args.place)?.existing()?;
-    let session = kept.session(args.session.as_deref().unwrap_or("latest"))?;
+    let sessions = searched(&kept, args.session.as_deref())?;
     let scope = if args.family { Scope::Family } else { Scope::Session };
     let most = args.limit.map_or(RESULTS, usize::from);
-    let hits = kept.run(kept.store.search(&kept.tenant, &session, scope, query, most))?;
+    let mut hits = Vec::new();
+    for Owned { tenant, session } in &sessions {
+        hits.extend(kept.run(kept.store.search(tenant, session, scope, query, most))?);
+    }
+    // Each tenant's come in order; the best of all stand first.
+    hits.sort_by(|one, other| other.score.total_cmp(&one.score));
+    hits.truncate(most);
     if hits.is_empty() {
-        let name = &session.name;
+        let names: Vec<&str> = sessions.iter().map(|owned| owned.session.name.as_str()).collect();
         let wider = if args.family { "" } else { "; --family looks in those it comes from, too" };
-        return Err(Failure::No(format!("nothing in session {name} fits '{query}'{wider}")));
+        return Err(Failure::No(format!("nothing in session {} fits '{query}'{wider}", names.join(", "))));
     }
     if args.answer.json {
         return output::write_json(to, &Results { results: hits.iter().map(found).collect() });

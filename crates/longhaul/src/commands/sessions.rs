@@ -1,5 +1,6 @@
 //! `longhaul sessions`: the sessions of the coding agents on this machine, and those of the store.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -11,7 +12,7 @@ use longhaul_engine::meter::Meter;
 use longhaul_engine::models::{self, Model};
 use longhaul_engine::{Dialect, Tokens};
 use longhaul_server::agents::{self, Agent, Asked, Moment, Place, Session, Unread};
-use longhaul_server::store::{self, At};
+use longhaul_server::store::At;
 use serde::Serialize;
 
 use crate::body::Body;
@@ -23,7 +24,7 @@ use crate::paid::{By, paid};
 use crate::parallel;
 use crate::progress::Progress;
 use crate::session::{self, Read};
-use crate::store::{Kept, Whereabouts};
+use crate::store::{Kept, Owned, Whereabouts};
 
 /// More sessions than any store has.
 const MOST: usize = usize::MAX >> 1;
@@ -42,6 +43,8 @@ struct Row {
     name: String,
     agent: &'static str,
     id: String,
+    /// Of the store: whose it is.
+    tenant: Option<String>,
     path: PathBuf,
     project: Option<String>,
     title: Option<String>,
@@ -85,14 +88,14 @@ struct Failed {
 /// A session that was found and not read yet.
 enum Found {
     Agents(Place),
-    Stored(Box<store::Session>),
+    Stored(Box<Owned>),
 }
 
 impl Found {
     fn touched(&self) -> Option<Moment> {
         match self {
             Self::Agents(place) => place.touched,
-            Self::Stored(session) => Some(session.updated),
+            Self::Stored(owned) => Some(owned.session.updated),
         }
     }
 }
@@ -110,12 +113,10 @@ pub(crate) fn run(args: &SessionsArgs, environment: &Environment) -> Result<(), 
         agents.iter().map(|place| (place.agent, place.id.clone().unwrap_or_default())).collect();
     let mut failed = Vec::new();
     let kept = open(args, &settings, environment, &mut failed)?;
-    let stored = match &kept {
-        Some(kept) => kept.run(kept.store.sessions(&kept.tenant, MOST))?,
-        None => Vec::new(),
-    };
     let mut found: Vec<Found> = agents.into_iter().map(Found::Agents).collect();
-    found.extend(stored.into_iter().map(|session| Found::Stored(Box::new(session))));
+    if let Some(kept) = &kept {
+        found.extend(stored(kept)?.into_iter().map(|owned| Found::Stored(Box::new(owned))));
+    }
     if let Some(since) = args.since {
         let since = since.moment(now);
         found.retain(|found| found.touched().is_none_or(|touched| touched >= since));
@@ -178,6 +179,16 @@ fn open(
     }
 }
 
+/// The sessions of the store, whosever they are.
+fn stored(kept: &Kept) -> Result<Vec<Owned>, Failure> {
+    let mut all = Vec::new();
+    for tenant in kept.tenants()? {
+        let sessions = kept.run(kept.store.sessions(&tenant, MOST))?;
+        all.extend(sessions.into_iter().map(|session| Owned { tenant: tenant.clone(), session }));
+    }
+    Ok(all)
+}
+
 /// Reads them on all cores. One that cannot be read is no reason to be silent about the others.
 fn read_all(
     config: &Config,
@@ -197,12 +208,12 @@ fn read_all(
             }
             Err(Unread::Wrong(message) | Unread::World(message)) => Err(Failed { path: place.path, message }),
         },
-        (Found::Stored(session), Some(kept)) => stored_row(kept, known, &session).map_err(|failure| {
+        (Found::Stored(owned), Some(kept)) => stored_row(kept, known, &owned).map_err(|failure| {
             let (path, message) = (PathBuf::from(kept.shown()), failure.to_string());
             Failed { path, message }
         }),
-        (Found::Stored(session), None) => {
-            Err(Failed { path: PathBuf::new(), message: format!("session {} is gone", session.name) })
+        (Found::Stored(owned), None) => {
+            Err(Failed { path: PathBuf::new(), message: format!("session {} is gone", owned.session.name) })
         }
     };
     let _: ControlFlow<()> = parallel::in_order(found.into_iter(), work, |read: Result<Row, Failed>| {
@@ -217,9 +228,9 @@ fn read_all(
 }
 
 /// The row of a session of the store: what would be sent now, by our own count.
-fn stored_row(kept: &Kept, known: &mut Known, session: &store::Session) -> Result<Row, Failure> {
-    let (store, tenant) = (&kept.store, &kept.tenant);
-    let body = kept.body(session, At::Now)?;
+fn stored_row(kept: &Kept, known: &mut Known, owned: &Owned) -> Result<Row, Failure> {
+    let (store, Owned { tenant, session }) = (&kept.store, owned);
+    let body = kept.body(owned, At::Now)?;
     let epochs = kept.run(store.epochs(tenant, session))?;
     let requests = kept.run(store.requests(tenant, session))?;
     let parent = match session.parent {
@@ -234,6 +245,7 @@ fn stored_row(kept: &Kept, known: &mut Known, session: &store::Session) -> Resul
         name,
         agent: Whose::Store.name(),
         id: session.name.clone(),
+        tenant: Some(tenant.name().to_owned()),
         path: PathBuf::from(kept.shown()),
         project: None,
         title: session.title.clone(),
@@ -279,6 +291,7 @@ fn row(config: &Config, known: &mut Known, place: &Place, session: Session) -> R
         name: format!("{}:{id}", session.agent),
         agent: session.agent.name(),
         id,
+        tenant: None,
         path: place.path.clone(),
         project: session.project.clone(),
         title: session.title.clone(),
@@ -328,21 +341,34 @@ fn tokens_of(known: &mut Known, model: &Model, dialect: Dialect, body: &str) -> 
     }
 }
 
-const HEAD: [&str; 8] = ["session", "project", "when", "messages", "tokens", "window", "compacted", "cost"];
+const HEAD: [&str; 9] =
+    ["session", "project", "when", "messages", "tokens", "window", "compacted", "cost", "tenant"];
+
+/// The columns of numbers.
+const NUMBERS: std::ops::Range<usize> = 3..8;
 
 fn page(answer: &Answer, place: &str, home: &Path, now: Moment) -> Page {
     let mut rows = vec![HEAD.map(str::to_owned)];
     rows.extend(answer.sessions.iter().map(|row| cells(row, home, now)));
-    let widths: [usize; 8] =
+    let tenants: BTreeSet<&str> = answer.sessions.iter().filter_map(|row| row.tenant.as_deref()).collect();
+    if tenants.len() < 2 {
+        // The column is the last one, so that nobody sees it where it says nothing.
+        for row in &mut rows {
+            row[HEAD.len() - 1].clear();
+        }
+    }
+    let widths: [usize; 9] =
         std::array::from_fn(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0));
     let mut page = Page::default();
     page.table(rows.into_iter().enumerate().map(|(line, row)| {
         let style = if line == 0 { STRONG } else { Style::new() };
-        let mut column = 0;
+        let mut columns = widths.into_iter().enumerate();
         row.map(|cell| {
-            column += 1;
             // Numbers stand under the ends of their names.
-            let cell = if column > 3 { format!("{cell:>0$}", widths[column - 1]) } else { cell };
+            let cell = match columns.next() {
+                Some((column, width)) if NUMBERS.contains(&column) => format!("{cell:>width$}"),
+                _ => cell,
+            };
             Line::default().styled(style, cell)
         })
     }));
@@ -353,7 +379,7 @@ fn page(answer: &Answer, place: &str, home: &Path, now: Moment) -> Page {
     page
 }
 
-fn cells(row: &Row, home: &Path, now: Moment) -> [String; 8] {
+fn cells(row: &Row, home: &Path, now: Moment) -> [String; 9] {
     let ours = if row.tokens_by == Counted::Longhaul { "~" } else { "" };
     let project = match (&row.parent, row.reason) {
         (Some(parent), Some(reason)) => clipped(&format!("{} {parent}: {}", origin(reason), title(row))),
@@ -371,6 +397,7 @@ fn cells(row: &Row, home: &Path, now: Moment) -> [String; 8] {
         row.compactions.to_string(),
         row.usd
             .map_or_else(|| "-".to_owned(), |usd| format!("{}{by}", longhaul_engine::prices::Dollars(usd))),
+        row.tenant.clone().unwrap_or_default(),
     ]
 }
 

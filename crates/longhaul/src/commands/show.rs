@@ -1,17 +1,20 @@
 //! `longhaul show`: one session of the store.
 
-use longhaul_server::store::{Epoch, Lineage, Request, Session};
+use longhaul_server::store::{Epoch, Lineage, Request, Session, Tenant, Totals, Traffic};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::ShowArgs;
+use crate::commands::traffic::Passed;
 use crate::failure::Failure;
 use crate::output::{self, FAINT, GOOD, Line, Page, STRONG};
-use crate::store::{self, Kept, Whereabouts};
+use crate::store::{self, Kept, Owned, Whereabouts};
 
 #[derive(Serialize)]
 struct Answer<'a> {
     session: &'a str,
+    /// Whose it is.
+    tenant: &'a str,
     title: Option<&'a str>,
     model: Option<&'a str>,
     dialect: &'static str,
@@ -32,6 +35,8 @@ struct Answer<'a> {
     ancestors: Vec<Relative<'a>>,
     children: Vec<Relative<'a>>,
     epochs: Vec<View<'a>>,
+    /// What went through the gateway, where anything did.
+    traffic: Option<Passed<'a>>,
 }
 
 #[derive(Serialize)]
@@ -75,19 +80,28 @@ struct One<'a> {
 struct Told {
     /// The option that names its store again.
     place: String,
+    tenant: Tenant,
     session: Session,
     lineage: Lineage,
     requests: Vec<Request>,
     epochs: Vec<Epoch>,
+    totals: Totals,
+    traffic: Vec<Traffic>,
 }
 
 impl Told {
-    fn of(kept: &Kept, session: Session, place: String) -> Result<Self, Failure> {
-        let (store, tenant) = (&kept.store, &kept.tenant);
-        let lineage = kept.run(store.lineage(tenant, &session))?;
-        let requests = kept.run(store.requests(tenant, &session))?;
-        let epochs = kept.run(store.epochs(tenant, &session))?;
-        Ok(Self { place, session, lineage, requests, epochs })
+    fn of(kept: &Kept, Owned { tenant, session }: Owned, place: String) -> Result<Self, Failure> {
+        let store = &kept.store;
+        let lineage = kept.run(store.lineage(&tenant, &session))?;
+        let requests = kept.run(store.requests(&tenant, &session))?;
+        let epochs = kept.run(store.epochs(&tenant, &session))?;
+        let totals = kept.run(store.session_totals(&tenant, session.id))?;
+        let traffic = kept.run(store.traffic(&tenant, session.id))?;
+        Ok(Self { place, tenant, session, lineage, requests, epochs, totals, traffic })
+    }
+
+    fn passed(&self) -> Option<Passed<'_>> {
+        Passed::of(&self.totals, &self.traffic)
     }
 
     fn in_force(&self, epoch: &Epoch) -> bool {
@@ -107,8 +121,7 @@ impl Told {
 
 pub(crate) fn run(args: &ShowArgs) -> Result<(), Failure> {
     let kept = Whereabouts::of(&args.place)?.existing()?;
-    let session = kept.session(&args.id)?;
-    let told = Told::of(&kept, session, store::option(args.place.store.as_deref()))?;
+    let told = Told::of(&kept, kept.session(&args.id)?, store::option(args.place.store.as_deref()))?;
     if let Some(number) = args.epoch {
         return one(args, &told, number);
     }
@@ -127,6 +140,7 @@ fn answer(told: &Told) -> Answer<'_> {
     };
     Answer {
         session: &session.name,
+        tenant: told.tenant.name(),
         title: session.title.as_deref(),
         model: session.model.as_deref(),
         dialect: session.dialect.name(),
@@ -142,6 +156,7 @@ fn answer(told: &Told) -> Answer<'_> {
         ancestors: lineage.ancestors.iter().map(relative).collect(),
         children: lineage.children.iter().map(relative).collect(),
         epochs: epochs.iter().map(|epoch| told.view(epoch)).collect(),
+        traffic: told.passed(),
     }
 }
 
@@ -187,6 +202,9 @@ fn page(told: &Told) -> Page {
     let Told { session, lineage, requests, epochs, .. } = told;
     let mut page = Page::default();
     row(&mut page, "session", &store::name(&session.name));
+    if told.tenant.name() != store::TENANT {
+        row(&mut page, "tenant", told.tenant.name());
+    }
     row(&mut page, "title", session.title.as_deref().unwrap_or("-"));
     let (model, dialect) = (session.model.as_deref().unwrap_or("not named"), session.dialect.name());
     row(&mut page, "model", &format!("{model} ({dialect})"));
@@ -213,6 +231,9 @@ fn page(told: &Told) -> Page {
     }
     if session.head.is_none() {
         row(&mut page, "in force", "the history as the client sent it");
+    }
+    if let Some(passed) = told.passed() {
+        passed.tell(&mut page);
     }
     if epochs.is_empty() {
         return page;

@@ -8,7 +8,7 @@ use crate::cli::UndoArgs;
 use crate::commands::show;
 use crate::failure::Failure;
 use crate::output::{self, Page};
-use crate::store::{self, Whereabouts};
+use crate::store::{self, Owned, Whereabouts};
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -42,11 +42,11 @@ pub(crate) fn redo(args: &UndoArgs) -> Result<(), Failure> {
 
 fn shift(args: &UndoArgs, way: Way) -> Result<(), Failure> {
     let kept = Whereabouts::of(&args.place)?.existing()?;
-    let session = kept.session(&args.id)?;
+    let Owned { tenant, session } = kept.session(&args.id)?;
     let name = &session.name;
     let moved = match way {
-        Way::Undo => kept.run(kept.store.undo(&kept.tenant, session.id))?,
-        Way::Redo => kept.run(kept.store.redo(&kept.tenant, session.id))?,
+        Way::Undo => kept.run(kept.store.undo(&tenant, session.id))?,
+        Way::Redo => kept.run(kept.store.redo(&tenant, session.id))?,
     };
     let epoch = match (moved, way) {
         (Moved::To(epoch), _) => epoch,

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &VacuumArgs, environment: &Environment) -> Result<ExitCo
         let older = args.older_than.map(|since| since.moment(now()));
         let days = store.keep_days.map(|days| Moment(now().0 - i64::from(days) * DAY));
         let expiry = Expiry { before: older.or(days), most_bytes: args.max_size.or(store.max_bytes) };
-        let Swept { sessions, before, after } = kept.run(kept.store.sweep(&kept.tenant, expiry))?;
+        let Swept { sessions, before, after } = kept.run(kept.store.sweep(&kept.tenants()?, expiry))?;
         Answer { deleted: sessions, bytes: Bytes { before, after }, faults: Vec::new() }
     };
     if args.answer.json {

@@ -301,6 +301,10 @@ fn the_manual_has_a_page_for_each_command() {
     assert_eq!(longhaul(&folder, &["man", "--out-dir", "man1"], &[]).code, 0);
     let pages: Vec<_> = std::fs::read_dir(folder.0.join("man1")).unwrap().collect();
     assert!(pages.len() >= 13 && folder.0.join("man1/longhaul-cost.1").exists());
+    // A command that has commands of its own has a page for each.
+    assert!(folder.0.join("man1/longhaul-keys-add.1").exists());
+    let add = longhaul(&folder, &["man", "keys-add"], &[]).out;
+    assert!(add.contains(".TH longhaul-keys-add 1") && add.contains("tokens\\-per\\-day"), "{add}");
 }
 
 #[test]

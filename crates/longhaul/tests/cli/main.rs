@@ -11,6 +11,7 @@ mod configuration;
 mod cost;
 mod digest;
 mod files;
+mod keys;
 mod redact;
 #[path = "../../../longhaul-server/tests/scripted/mod.rs"]
 mod scripted;
@@ -19,4 +20,5 @@ mod store;
 mod store_places;
 mod summaries;
 mod support;
+mod tenants;
 mod terminal;

@@ -184,7 +184,7 @@ impl<'a> Call<'a> {
                     };
                     self.go_on(prepared, folding, history, &mut asking)
                 };
-                (recorded::settle(recording, &transcript, rules, plan)?, Vec::new())
+                (recorded::settle(recording, body.tenant(), &transcript, rules, plan)?, Vec::new())
             }
             None => self.by_itself(prepared, &mut memory.known, body, &transcript)?,
         };

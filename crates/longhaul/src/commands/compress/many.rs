@@ -57,8 +57,8 @@ fn target(call: &Call<'_>, path: &Path, body: &Body) -> Result<Option<PathBuf>, 
         return Ok(Some(path.to_owned()));
     }
     let directory = call.args.out_dir.as_deref().filter(|_| !call.args.preview);
-    if let (Some(directory), Some(session)) = (directory, &body.stored) {
-        return Ok(Some(directory.join(format!("store-{}.json", session.name))));
+    if let (Some(directory), Some(owned)) = (directory, &body.stored) {
+        return Ok(Some(directory.join(format!("store-{}.json", owned.session.name))));
     }
     match (directory, &body.session) {
         // The request is no session file, and is not to be taken for one.

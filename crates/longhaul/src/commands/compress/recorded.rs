@@ -4,7 +4,7 @@ use longhaul_engine::Transcript;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::{Outcome, Plan, Report};
 use longhaul_engine::redact::{Rules, SessionKey};
-use longhaul_server::store::{Committed, Keeping, Recorded};
+use longhaul_server::store::{Committed, Keeping, Recorded, Tenant};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -84,9 +84,11 @@ impl Settled {
     }
 }
 
-/// Records a body, plans with what was decided about it before, and commits what is new.
+/// Records a body, plans with what was decided about it before, and commits what is new. A body of a session that somebody has stays
+/// theirs.
 pub(super) fn settle(
     recording: &Recording,
+    owner: Option<&Tenant>,
     transcript: &Transcript<'_>,
     rules: &Rules,
     mut plan: impl FnMut(&History) -> Result<Plan, Failure>,
@@ -94,14 +96,15 @@ pub(super) fn settle(
     let kept = match recording {
         Recording::On(kept) => kept,
         Recording::Looking(kept) => {
-            let find = |kept: &Kept| kept.run(kept.store.find(&kept.tenant, transcript));
+            let find = |kept: &Kept| kept.run(kept.store.find(owner.unwrap_or(&kept.tenant), transcript));
             let found = kept.as_ref().map(find).transpose()?.flatten();
             return preview(transcript, found.as_ref(), plan);
         }
     };
+    let tenant = owner.unwrap_or(&kept.tenant);
     let mut session = String::new();
     for _ in 0..TRIES {
-        let recorded = kept.run(kept.store.record(&kept.tenant, transcript, rules, now()))?;
+        let recorded = kept.run(kept.store.record(tenant, transcript, rules, now()))?;
         session.clone_from(&recorded.session.name);
         let whose = Whose { session: Some(session.clone()), epoch: recorded.view.number };
         let outcome = match plan(&History::of(&recorded))? {
@@ -112,7 +115,7 @@ pub(super) fn settle(
             Plan::Ready(outcome) => outcome,
         };
         let how = Keeping { rules, lease: None, at: now() };
-        let keep = kept.store.keep(&kept.tenant, &recorded, transcript, &outcome, how);
+        let keep = kept.store.keep(tenant, &recorded, transcript, &outcome, how);
         let whose = match kept.run(keep)? {
             Committed::Done { session, number } => Whose { session: Some(session.name), epoch: Some(number) },
             Committed::Behind => Whose { session: None, epoch: None },

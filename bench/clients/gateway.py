@@ -1,0 +1,62 @@
+"""The gateway as its own process, with a configuration that gives the models a small window."""
+import json
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+PATIENCE = 20
+
+
+class Trouble(Exception):
+    """The gateway does not run."""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Gateway:
+    def __init__(self, binary, upstream, windows, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = folder / "longhaul.yaml"
+        settings.write_text(json.dumps({"models": {name: {"context_length": window} for name, window in windows.items()}}))
+        address = f"127.0.0.1:{free_port()}"
+        self.url = f"http://{address}"
+        self.log = folder / "gateway.log"
+        command = [binary, "serve", "--listen", address, "--upstream", upstream, "--store", str(folder / "store.db"), "--config", str(settings)]
+        try:
+            with open(self.log, "w") as log:
+                self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        except OSError as error:
+            raise Trouble(f"{binary} cannot be started: {error.strerror}") from error
+        self.wait()
+
+    def wait(self):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                return urllib.request.urlopen(f"{self.url}/healthz", timeout=1).close()
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.05)
+        self.stop()
+        last = self.log.read_text().strip().splitlines()[-1:]
+        raise Trouble(f"the gateway did not come up: {' '.join(last)} (all of it: {self.log})")
+
+    def metrics(self):
+        """What it says about itself, name with labels → value."""
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
+            rows = [line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line and not line.startswith("#")]
+        return {name: float(value) for name, value in rows}
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()

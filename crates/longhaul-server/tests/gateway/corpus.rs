@@ -1,0 +1,255 @@
+//! Real sessions, turn by turn, through the gateway, in a window of a quarter of their size.
+//!
+//! What must hold: nothing is refused; each body that goes out extends the one before, except where a compaction is reported; answers
+//! come through to the last byte; and what the provider could have cached, it has.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use longhaul_engine::check::{Severity, check};
+use longhaul_engine::known::Known;
+use longhaul_engine::meter::Meter;
+use longhaul_engine::plan::{self, Plan, Wish};
+use longhaul_engine::policy::{Config, Policy};
+use longhaul_engine::transcript::Role;
+use longhaul_engine::{Dialect, Tokens, Transcript, models, wire};
+use serde_json::Value;
+
+use crate::ground::{Ground, header, settings, shared, with_window};
+use crate::simulator::{Limits, Room, Say, Settings, Simulator, Traffic, says, target};
+
+/// Smaller sessions fit.
+const FEWEST_TOKENS: u64 = 30_000;
+const FEWEST_REQUESTS: usize = 20;
+/// The time between two requests.
+const PAUSE: Duration = Duration::from_secs(20);
+
+/// A real session.
+struct Recorded {
+    name: String,
+    dialect: Dialect,
+    body: String,
+    model: String,
+    tokens: u64,
+    window: u64,
+    /// How many messages each of its requests had.
+    requests: Vec<usize>,
+}
+
+/// How one session went.
+#[derive(Debug, Default)]
+struct Course {
+    requests: usize,
+    compactions: usize,
+    tokens: Traffic,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_sessions_run_past_their_window_and_stay_cached() {
+    let Some(shared) = shared() else { return };
+    let most =
+        std::env::var("LONGHAUL_SESSIONS").ok().and_then(|most| most.parse().ok()).unwrap_or(usize::MAX);
+    let only = std::env::var("LONGHAUL_ONLY").unwrap_or_default();
+    let mut sessions = sessions(&shared.join("corpus"));
+    sessions.retain(|session| session.name.contains(&only));
+    sessions.sort_by_key(|session| session.tokens * session.requests.len() as u64);
+    assert!(!sessions.is_empty());
+    let mut problems = Vec::new();
+    let (mut all, mut requests, mut compactions) = (Traffic::default(), 0, 0);
+    for session in sessions.iter().take(most) {
+        let course = match run(session).await {
+            Ok(course) => course,
+            Err(problem) => {
+                problems.push(format!("{}: {problem}", session.name));
+                continue;
+            }
+        };
+        let share = course.tokens.share_of_unlimited();
+        println!(
+            "{}: {} tokens, window {}, {} requests, {} compactions, read {:.3}, of unlimited {share:.3}",
+            session.name,
+            session.tokens,
+            session.window,
+            course.requests,
+            course.compactions,
+            course.tokens.read_share(),
+        );
+        if share < 0.97 {
+            problems.push(format!("{}: read {share:.3} of what an unlimited cache would", session.name));
+        }
+        all = all + course.tokens;
+        (requests, compactions) = (requests + course.requests, compactions + course.compactions);
+    }
+    println!(
+        "{requests} requests, {compactions} compactions, read {:.3} of all prompt tokens",
+        all.read_share()
+    );
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    assert!(all.read_share() >= 0.90, "{all:?}");
+}
+
+fn sessions(corpus: &Path) -> Vec<Recorded> {
+    let files = std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|e| e == "json")).collect();
+    files.sort();
+    files.iter().filter_map(|file| session(file)).collect()
+}
+
+fn session(file: &Path) -> Option<Recorded> {
+    let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+    let text = std::fs::read_to_string(file).unwrap();
+    let (transcript, _) = wire::parse(None, &text).ok()?;
+    let dialect = transcript.dialect;
+    let replies = (1..transcript.message_count()).filter(|at| {
+        transcript.role(*at) == Some(Role::Assistant) && transcript.role(at - 1) != Some(Role::Assistant)
+    });
+    let requests: Vec<usize> = replies.collect();
+    let model = models::find(transcript.model.as_deref().unwrap_or_default());
+    let meter = Meter::of(&model);
+    let tokens = meter.parts(&mut Known::default(), &transcript).total().number();
+    if tokens < FEWEST_TOKENS || requests.len() < FEWEST_REQUESTS {
+        return None;
+    }
+    // What a provider refuses as it is says nothing about us.
+    let last = transcript.first_messages(*requests.last()?);
+    let is_taken = check(&last, dialect, &target(dialect, &model.name))
+        .iter()
+        .all(|found| found.severity != Severity::Error);
+    if !is_taken {
+        println!("{name}: no provider would take it as it is");
+        return None;
+    }
+    // Where most is added at once, most of it can be the newest turn.
+    let sizes: Vec<usize> = requests.iter().map(|count| transcript.first_messages(*count).len()).collect();
+    let mut by_growth: Vec<usize> = (1..requests.len()).collect();
+    by_growth.sort_by_key(|at| std::cmp::Reverse(sizes[*at] - sizes[at - 1]));
+    let largest = by_growth.iter().take(6).chain(by_growth.last()).map(|at| requests[*at]);
+    let floors = largest.map(|count| floor(&transcript.first_messages(count), dialect));
+    let window = (tokens / 4).max(2 * floors.max().unwrap_or_default());
+    let model = transcript.model.as_deref().unwrap_or("house-model").to_owned();
+    Some(Recorded { name, dialect, model, tokens, window, requests, body: text.clone() })
+}
+
+/// What nothing can be taken of: the system prompt, the tools and the newest turn.
+fn floor(body: &str, dialect: Dialect) -> u64 {
+    let (transcript, _) = wire::parse(dialect, body).unwrap();
+    let model = models::find(transcript.model.as_deref().unwrap_or_default());
+    let (policy, _) = Policy::new(&Config::default(), &model).unwrap();
+    let engine = plan::engine(policy.engine);
+    let wish = Wish { force: true, to_tokens: Some(Tokens(1)), ..Wish::default() };
+    match engine.plan(&policy, &wish, &Default::default(), &mut Known::default(), &transcript) {
+        Ok(Plan::Leave(report)) => report.tokens.floor.number(),
+        Ok(Plan::Ready(outcome)) => outcome.report.tokens.floor.number(),
+        Err(_) => 0,
+    }
+}
+
+async fn run(session: &Recorded) -> Result<Course, String> {
+    let (transcript, _) = wire::parse(session.dialect, &session.body).unwrap();
+    let reply = transcript.longest_reply.unwrap_or_default();
+    let room = if reply < session.window / 4 { Room::Reserved } else { Room::Free };
+    let limits = Limits { window: session.window, ..Limits::default() };
+    let speaker = says(|_, number| Say::text(format!("step {number} is done")));
+    let simulator =
+        Simulator::start(Settings { limits, room, speaker, models: BTreeMap::new(), ..Settings::default() })
+            .await;
+    let settings = with_window(settings(&simulator.origin()), &session.model, session.window);
+    let ground = Ground::start(settings, &simulator).await;
+    let path = match session.dialect {
+        Dialect::Chat => "/v1/chat/completions",
+        Dialect::Messages => "/v1/messages",
+        Dialect::Responses => "/v1/responses",
+    };
+    let mut course = Course::default();
+    let mut before: Option<Value> = None;
+    for (number, count) in session.requests.iter().enumerate() {
+        let body = streamed(&transcript, *count, number % 2 == 0);
+        let response = ground.post(path, body).await;
+        let (status, action) = (response.status().as_u16(), header(&response, "x-longhaul-action"));
+        let sizes = header(&response, "x-longhaul-tokens");
+        let reply = response.bytes().await.map_err(|error| error.to_string())?;
+        if std::env::var_os("LONGHAUL_TRACE").is_some() {
+            let all = simulator.seen();
+            println!(
+                "  {number}: {action} {sizes} {:?}",
+                all.iter()
+                    .map(|seen| (seen.status, seen.tokens.map(|t| (t.total, t.read, t.unlimited))))
+                    .collect::<Vec<_>>()
+            );
+        }
+        let mut seen = simulator.take();
+        let refused = seen.iter().find(|seen| seen.is_refused());
+        if let Some(refused) = refused {
+            let said = String::from_utf8_lossy(&refused.reply).into_owned();
+            return Err(format!("request {number} ({action}) was refused: {said}"));
+        }
+        let last = seen.pop().ok_or_else(|| format!("request {number} never went out"))?;
+        if status != 200 || reply != last.reply {
+            return Err(format!("request {number}: the answer is not what was sent ({status})"));
+        }
+        let sent = plain(&last.value());
+        if let Some(before) = before.as_ref().filter(|_| action != "compacted") {
+            extends(before, &sent).map_err(|what| format!("request {number} ({action}): {what}"))?;
+        }
+        before = Some(sent);
+        course.requests += 1;
+        course.compactions += usize::from(action == "compacted");
+        course.tokens = course.tokens + last.tokens.unwrap_or_default();
+        simulator.pass(PAUSE);
+    }
+    Ok(course)
+}
+
+/// A request of the session, streamed or not.
+fn streamed(transcript: &Transcript<'_>, count: usize, stream: bool) -> String {
+    let body = transcript.first_messages(count);
+    let mut value: Value = serde_json::from_str(&body).unwrap();
+    match value.as_object_mut() {
+        Some(object) if object.contains_key("messages") || object.contains_key("input") => {
+            object.insert("stream".to_owned(), Value::Bool(stream));
+            value.to_string()
+        }
+        _ => body,
+    }
+}
+
+/// A body without marks, and with one form for one content.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Array(list) => Value::Array(list.iter().map(plain).collect()),
+        Value::Object(object) => {
+            let members = object.iter().filter(|(key, _)| *key != "cache_control").map(|(key, value)| {
+                let value = match value.as_str() {
+                    Some(text) if key == "content" || key == "system" => {
+                        serde_json::json!([{"type": "text", "text": text}])
+                    }
+                    _ => plain(value),
+                };
+                (key.clone(), value)
+            });
+            Value::Object(members.collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Whether a body only goes on from another.
+fn extends(before: &Value, after: &Value) -> Result<(), String> {
+    for key in ["tools", "system", "instructions"] {
+        if before[key] != after[key] {
+            return Err(format!("{key} changed"));
+        }
+    }
+    let list = |value: &Value| match &value["messages"] {
+        Value::Array(list) => list.clone(),
+        _ => value["input"].as_array().cloned().unwrap_or_default(),
+    };
+    let (before, after) = (list(before), list(after));
+    match before.iter().zip(&after).position(|(before, after)| before != after) {
+        Some(at) => Err(format!("message {at} changed without a compaction")),
+        None if after.len() < before.len() => Err("messages are gone without a compaction".to_owned()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,176 @@
+//! A gateway on a socket, before a simulator of the providers, with a clock that only moves when it is told to.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use longhaul_engine::Tokens;
+use longhaul_engine::config::{Config, ModelOverride};
+use longhaul_server::agents::Moment;
+use longhaul_server::gateway::{Access, Gateway, Limits, Settings, Switch, Upstreams, World};
+use longhaul_server::session::{self, Quiet};
+use longhaul_server::store::{Place, Store, Sync};
+use longhaul_server::upstream::{Client, Network, Provider, Proxies, Upstream};
+use reqwest::Response;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::simulator::Simulator;
+
+/// Noon of some day.
+const NOON: i64 = 1_780_000_000_000;
+
+/// A running gateway.
+pub(crate) struct Ground {
+    pub(crate) url: String,
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) store: Store,
+    pub(crate) http: reqwest::Client,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<tokio::task::JoinHandle<()>>,
+}
+
+/// Settings for an upstream at this address.
+pub(crate) fn settings(upstream: &str) -> Settings {
+    let at = |provider: &str| {
+        Arc::new(Upstream::new(Provider::named(provider).unwrap(), Some(upstream), None).unwrap())
+    };
+    Settings {
+        session: session::Settings::default(),
+        compression: Switch::On,
+        commands: Switch::On,
+        upstreams: Upstreams { chat: at("openai"), messages: at("anthropic"), responses: at("openai") },
+        access: Access::Open,
+        hosts: Vec::new(),
+        limits: Limits::default(),
+        keep_alive: None,
+    }
+}
+
+/// The same, with a window for a model.
+pub(crate) fn with_window(mut settings: Settings, model: &str, window: u64) -> Settings {
+    let stated = ModelOverride { context_length: Some(Tokens(window)), ..ModelOverride::default() };
+    let config: &mut Config = &mut settings.session.config;
+    config.models.insert(model.to_owned(), stated);
+    settings
+}
+
+/// A client for upstreams.
+pub(crate) fn client() -> Client {
+    let network =
+        Network { proxies: Proxies::None, connect: Duration::from_secs(5), dice: Arc::new(|| 1 << 31) };
+    Client::new(network).unwrap()
+}
+
+impl Ground {
+    /// Begins, with a store in memory and a clock that is the simulator's.
+    pub(crate) async fn start(settings: Settings, simulator: &Simulator) -> Self {
+        let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+        Self::with_store(settings, store, simulator.clock()).await
+    }
+
+    pub(crate) async fn with_store(settings: Settings, store: Store, clock: Arc<AtomicI64>) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let clock: Arc<dyn Fn() -> Moment + Send + std::marker::Sync> =
+            Arc::new(move || Moment(NOON + clock.load(Ordering::SeqCst)));
+        let world = World { clock, host: Arc::new(Quiet) };
+        let gateway = Gateway::new(settings, store.clone(), client(), world);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = Arc::clone(&gateway);
+        let serving = tokio::spawn(async move {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            served.serve(listener, stopped).await.unwrap();
+        });
+        // Who is first settles it for all.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { url, gateway, store, http, stop: Some(stop), serving: Some(serving) }
+    }
+
+    /// Sends a body to a path.
+    pub(crate) async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
+        let request =
+            self.http.post(format!("{}{path}", self.url)).header("content-type", "application/json");
+        let request = request.header("anthropic-version", "2023-06-01");
+        request.header("x-api-key", "sk-client-of-the-test").body(body).send().await.unwrap()
+    }
+
+    pub(crate) async fn post_json(&self, path: &str, body: &Value) -> Response {
+        self.post(path, body.to_string()).await
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub(crate) async fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(serving) = self.serving.take() {
+            serving.await.unwrap();
+        }
+    }
+}
+
+/// An answer as JSON.
+pub(crate) async fn answer(response: Response) -> Value {
+    serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
+}
+
+/// A header of an answer.
+pub(crate) fn header(response: &Response, name: &str) -> String {
+    response.headers().get(name).map_or_else(String::new, |value| value.to_str().unwrap().to_owned())
+}
+
+/// The shared data; says so plainly where it is not there.
+pub(crate) fn shared() -> Option<PathBuf> {
+    let shared = std::env::var_os("LONGHAUL_SHARED").map(PathBuf::from);
+    if shared.is_none() {
+        eprintln!("LONGHAUL_SHARED is not set: real sessions are not replayed");
+    }
+    shared
+}
+
+/// An agent that works on one task in the Messages dialect, and sends all of its history with every request.
+#[derive(Clone)]
+pub(crate) struct Agent {
+    pub(crate) model: &'static str,
+    pub(crate) messages: Vec<Value>,
+    steps: usize,
+}
+
+impl Agent {
+    pub(crate) fn new(model: &'static str) -> Self {
+        let task = json!({"role": "user", "content": "Make the build green. Never touch the tests."});
+        Self { model, messages: vec![task], steps: 0 }
+    }
+
+    /// One call with an output of so many lines.
+    pub(crate) fn step(&mut self, lines: usize) {
+        let n = self.steps;
+        self.steps += 1;
+        let id = format!("toolu_{n}");
+        let noise: String =
+            (0..lines).map(|line| format!("compiling unit {n}_{line} of the project\n")).collect();
+        let output = format!("{noise}src/file{n}.rs:17: error: mismatched types in step {n}\n");
+        let thoughts = format!("Target {n} does not build yet; I will look at src/file{n}.rs.");
+        let call = json!({"type": "tool_use", "id": id, "name": "bash", "input": {"command": format!("make target{n}")}});
+        let reply = json!({"role": "assistant", "content": [{"type": "text", "text": thoughts}, call]});
+        let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": output}]});
+        self.messages.extend([reply, result]);
+    }
+
+    pub(crate) fn says(&mut self, text: &str) {
+        self.messages.push(json!({"role": "assistant", "content": "Done so far."}));
+        self.messages.push(json!({"role": "user", "content": text}));
+    }
+
+    pub(crate) fn body(&self) -> Value {
+        let tool = json!({"name": "bash", "description": "Runs a command.", "input_schema": {"type": "object", "properties": {"command": {"type": "string"}}}});
+        json!({
+            "model": self.model, "max_tokens": 1000, "system": "You are careful.", "tools": [tool],
+            "messages": self.messages,
+        })
+    }
+}

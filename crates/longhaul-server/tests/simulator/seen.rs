@@ -1,0 +1,102 @@
+//! What a simulator saw and did, request by request.
+
+use std::iter::Sum;
+use std::ops::Add;
+
+use axum::body::Bytes;
+use serde_json::Value;
+
+/// One request and what became of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    /// The so-and-so-many-th that was taken, counted from 1.
+    pub(crate) number: usize,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    /// The bytes that came, unpacked where they were packed.
+    pub(crate) body: Bytes,
+    pub(crate) status: u16,
+    /// The bytes of the whole answer, whether or not all of them were sent.
+    pub(crate) reply: Bytes,
+    /// What it cost, where a model answered.
+    pub(crate) tokens: Option<Traffic>,
+    pub(crate) ended: Ended,
+}
+
+/// How far the answer came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It is still on its way.
+    Not,
+    /// All of it was sent, or as much as was asked for.
+    Sent,
+    /// The client left before.
+    ClientLeft,
+}
+
+impl Seen {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let known = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        known.map(|(_, value)| value.as_str())
+    }
+
+    /// The body as JSON; null where it is none.
+    pub(crate) fn value(&self) -> Value {
+        std::str::from_utf8(&self.body).ok().and_then(|body| body.parse().ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub(crate) fn is_refused(&self) -> bool {
+        self.status >= 400
+    }
+}
+
+/// Tokens of prompts: `total` is `read`, `written` and `fresh` together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Traffic {
+    pub(crate) total: u64,
+    /// Found in the cache.
+    pub(crate) read: u64,
+    /// Put there because a mark asked for it, and how much of that for an hour. A provider without marks reports no writing.
+    pub(crate) written: u64,
+    pub(crate) written_1h: u64,
+    pub(crate) fresh: u64,
+    /// What an unlimited cache would have read of the same bytes.
+    pub(crate) unlimited: u64,
+}
+
+impl Traffic {
+    /// The share of all tokens that were read from the cache.
+    pub(crate) fn read_share(&self) -> f64 {
+        self.read as f64 / self.total.max(1) as f64
+    }
+
+    /// What was read, as a share of what an unlimited cache would have read; all of it where that is nothing.
+    pub(crate) fn share_of_unlimited(&self) -> f64 {
+        if self.unlimited == 0 { 1.0 } else { self.read as f64 / self.unlimited as f64 }
+    }
+}
+
+impl Add for Traffic {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            total: self.total + other.total,
+            read: self.read + other.read,
+            written: self.written + other.written,
+            written_1h: self.written_1h + other.written_1h,
+            fresh: self.fresh + other.fresh,
+            unlimited: self.unlimited + other.unlimited,
+        }
+    }
+}
+
+impl Sum for Traffic {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Self::add)
+    }
+}
