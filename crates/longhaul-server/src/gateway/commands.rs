@@ -15,6 +15,7 @@ use longhaul_engine::{Dialect, Edit, Rewrite, wire};
 use memchr::memmem;
 
 use super::Gateway;
+use super::prepare::Job;
 use super::speech::{self, Form};
 use crate::session::{self, Incoming};
 use crate::store::{Moved, Scope, StoreError, Tenant};
@@ -117,38 +118,29 @@ struct Opening {
 }
 
 /// Does what was asked for, and says so as if a model did.
-pub(super) async fn answer(
-    gateway: &Arc<Gateway>,
-    tenant: &Tenant,
-    dialect: Dialect,
-    asked: Asked,
-) -> Response {
+pub(super) async fn answer(job: &Arc<Job>, asked: Asked) -> Response {
+    let dialect = job.dialect;
     let opening = serde_json::from_str::<Opening>(&asked.text);
     let opening = opening.unwrap_or(Opening { stream: false, model: String::new() });
-    let said = match run(gateway, tenant, dialect, asked).await {
+    let said = match run(job, asked).await {
         Ok(said) => said,
         Err(problem) => format!("that could not be done: {problem}"),
     };
     let form = if opening.stream { Form::Events } else { Form::Whole };
-    speech::answer(dialect, form, &opening.model, &gateway.request_id(), &format!("{SIGN}{said}"))
+    speech::answer(dialect, form, &opening.model, &job.gateway.request_id(), &format!("{SIGN}{said}"))
 }
 
-async fn run(
-    gateway: &Arc<Gateway>,
-    tenant: &Tenant,
-    dialect: Dialect,
-    asked: Asked,
-) -> Result<String, String> {
+async fn run(job: &Arc<Job>, asked: Asked) -> Result<String, String> {
     let Asked { command, text } = asked;
-    let (gateway, tenant) = (Arc::clone(gateway), tenant.clone());
+    let job = Arc::clone(job);
     let runtime = tokio::runtime::Handle::current();
     let work = move || {
         runtime.block_on(async {
-            let incoming = Incoming::read(dialect, &text, Some(&tenant))?;
+            let incoming = job.read(&text)?;
             if incoming.chain.is_empty() {
                 return Ok("there is nothing in this session yet".to_owned());
             }
-            gateway.obey(&tenant, &incoming, command).await
+            job.gateway.obey(&job.tenant, &incoming, command).await
         })
     };
     tokio::task::spawn_blocking(work).await.map_err(|_| "an error of ours".to_owned())?
@@ -184,7 +176,7 @@ impl Gateway {
         let Ok((policy, _)) = Policy::new(&self.settings.session.config, &model) else {
             return Ok("nothing is known of this model".to_owned());
         };
-        let found = self.store.find(tenant, transcript).await?;
+        let found = self.store.find_chain(tenant, transcript, &incoming.chain).await?;
         let view = found.as_ref().and_then(|found| session::replay(&found.view.ledger, transcript));
         let seen = view.as_deref().and_then(|view| wire::parse(transcript.dialect, view).ok());
         let known = &mut Known::default();
@@ -213,7 +205,7 @@ impl Gateway {
     }
 
     async fn undo(&self, tenant: &Tenant, incoming: &Incoming<'_>) -> Result<String, StoreError> {
-        let Some(found) = self.store.find(tenant, &incoming.transcript).await? else {
+        let Some(found) = self.store.find_chain(tenant, &incoming.transcript, &incoming.chain).await? else {
             return Ok("nothing of this session was ever compacted".to_owned());
         };
         Ok(match self.store.undo(tenant, found.session.id).await? {
@@ -229,7 +221,7 @@ impl Gateway {
         incoming: &Incoming<'_>,
         words: &str,
     ) -> Result<String, StoreError> {
-        let Some(found) = self.store.find(tenant, &incoming.transcript).await? else {
+        let Some(found) = self.store.find_chain(tenant, &incoming.transcript, &incoming.chain).await? else {
             return Ok("nothing of this session was kept yet".to_owned());
         };
         match self.store.recall(tenant, Some(&found.session), words).await {

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::cache::{Chain, Change, compare};
-use longhaul_engine::known::Known;
 use longhaul_engine::prices::Usage;
 use longhaul_engine::wire::Part;
 
-use super::marks::Caching;
+use super::marks::{Caching, Found};
 use crate::agents::Moment;
 use crate::session::Sizes;
 
@@ -21,7 +20,8 @@ const ENOUGH: f64 = 0.5;
 pub(super) struct Memory {
     /// How requests get into the cache, with the model and the upstream that this holds for.
     pub(super) caching: Option<(String, String, Caching)>,
-    pub(super) known: Known,
+    /// What was found of its marks.
+    pub(super) places: Option<Found>,
     last: Option<Last>,
     /// What the client had sent when it sent last, by the provider's measure.
     whole: Tokens,

@@ -31,8 +31,8 @@ mod speech;
 mod tally;
 mod turn;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Body;
@@ -42,6 +42,7 @@ use axum::routing::{get, post};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use longhaul_engine::Dialect;
+use longhaul_engine::identity::Chains;
 use tokio::sync::Semaphore;
 
 pub use settings::{Access, KeepAlive, Limits, Settings, Switch, Upstreams};
@@ -74,6 +75,8 @@ pub struct Gateway {
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
     door: Door,
     live: Live,
+    /// What messages are known by that came before, in parts that are locked one by one.
+    chains: [Mutex<Chains>; 16],
     tally: Tally,
     /// How much is made ready at a time.
     workers: Arc<Semaphore>,
@@ -99,6 +102,7 @@ impl Gateway {
             host: world.host,
             clock: world.clock,
             door: Door::default(),
+            chains: std::array::from_fn(|_| Mutex::default()),
             tally: Tally::new(),
             workers: Arc::new(Semaphore::new(cores * FOR_EACH_CORE)),
             requests: AtomicU64::new(0),

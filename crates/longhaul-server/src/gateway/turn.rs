@@ -101,12 +101,11 @@ impl Call {
             tenant: self.guest.tenant.clone(),
             dialect: self.dialect,
             text,
+            scope: self.parts.headers.get(SESSION).map(|id| id.as_bytes().to_vec()).unwrap_or_default(),
         });
         match job.run(None).await {
             Prepared::Ready(ready) => self.send(job, ready).await,
-            Prepared::Command(asked) => {
-                commands::answer(&self.gateway, &self.guest.tenant, self.dialect, asked).await
-            }
+            Prepared::Command(asked) => commands::answer(&job, asked).await,
             Prepared::Bypass(reason) => {
                 tracing::warn!("the request goes as it came: {reason}");
                 self.pass(bypassed(reason)).await

@@ -67,6 +67,7 @@ pub use hooks::{Compacted, Going, Host, MOST_KEPT, Quiet};
 pub use incoming::Incoming;
 pub use once::{Once, ask_once};
 pub use reply::{After, Reaction};
+pub use request::Touch;
 pub use scene::replay;
 pub use settings::{Automatic, First, Limits, Settings, Summarizer, Writer};
 pub use state::State;
@@ -75,7 +76,7 @@ pub use turn::{Action, Sizes, Turn};
 pub use windows::{Learned, Window};
 
 use background::Prepared;
-use gauge::Gauge;
+use gauge::{Count, Gauge};
 use recorder::Recorder;
 
 use crate::agents::Moment;
@@ -113,6 +114,12 @@ pub struct Session {
     previous: Ledger,
     /// What needs no second telling.
     told: BTreeSet<String>,
+    /// The view that was replayed last,
+    replayed: Option<u64>,
+    /// what it is known by,
+    hashed: Option<(u64, u64)>,
+    /// and what the client had sent when this was sent.
+    whole: Option<(Tokens, Count)>,
 }
 
 /// What was sent last.
@@ -152,6 +159,9 @@ impl Session {
             retry: None,
             previous: Ledger::default(),
             told: BTreeSet::new(),
+            replayed: None,
+            hashed: None,
+            whole: None,
         }
     }
 
