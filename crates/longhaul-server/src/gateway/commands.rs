@@ -3,7 +3,7 @@
 //! A client keeps what was typed and what we answered in its history, and sends both again with every request. They are taken out of
 //! each of them before anything else looks at it, so that neither the model nor the session ever sees them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::response::Response;
 use longhaul_engine::known::Known;
@@ -68,9 +68,15 @@ impl Command {
     }
 }
 
+/// Whether there can be a command in a body at all.
+pub(super) fn may_be_in(text: &[u8]) -> bool {
+    static OPENING: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("\"/"));
+    OPENING.find_iter(text).any(|at| WORDS.iter().any(|word| text[at..].starts_with(word.as_bytes())))
+}
+
 /// Finds the commands of a body; nothing where there are none, which is known at a glance.
 pub(super) fn find(dialect: Dialect, text: &str) -> Option<Found> {
-    if WORDS.iter().all(|word| memmem::find(text.as_bytes(), word.as_bytes()).is_none()) {
+    if !may_be_in(text.as_bytes()) {
         return None;
     }
     let (transcript, _) = wire::parse(dialect, text).ok()?;

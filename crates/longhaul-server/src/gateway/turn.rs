@@ -29,6 +29,9 @@ const SESSION: HeaderName = HeaderName::from_static("x-longhaul-session");
 const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
 const TOKENS: HeaderName = HeaderName::from_static("x-longhaul-tokens");
 const CACHE: HeaderName = HeaderName::from_static("x-longhaul-cache");
+/// Shorter requests are left alone: there is nothing in them to compact, and too little to be cached. They belong to no session until
+/// they have grown, which loses nothing, since a client sends all of its history again. Titles and probes are among them.
+const SHORTEST: usize = 4096;
 /// So often a request is made smaller and sent again; a session ends it sooner where nothing is gained.
 const MOST_TRIES: usize = 5;
 /// What only the provider can go on from: it has the history, and we do not.
@@ -93,6 +96,9 @@ impl Call {
         let Some(text) = body::text(&self.parts.headers, &self.original, settings.limits.body) else {
             return self.pass(bypassed("unreadable")).await;
         };
+        if text.len() < SHORTEST && !commands::may_be_in(&text) {
+            return self.pass(TrafficAction::None).await;
+        }
         if self.dialect == Dialect::Responses && is_stateful(&text) {
             return self.pass(bypassed("stateful")).await;
         }
