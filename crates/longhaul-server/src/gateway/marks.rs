@@ -64,6 +64,15 @@ impl Caching {
         }
     }
 
+    /// How long what is marked lives, where the pace of the session would have it so.
+    pub(super) fn lifetime(&self, by_pace: Lifetime) -> Lifetime {
+        match self.route {
+            Route::Marks { ttl: CacheTtl::OneHour, .. } => Lifetime::OneHour,
+            Route::Marks { ttl: CacheTtl::Auto, .. } => by_pace,
+            _ => Lifetime::FiveMinutes,
+        }
+    }
+
     /// Sets the marks. Where a client's own are enough, or the provider needs none, the body stays as it is.
     pub(super) fn mark(
         &self,
@@ -79,13 +88,8 @@ impl Caching {
         };
         let Found { landmarks, first, .. } = *found.insert(places);
         let edits = match self.route {
-            Route::Marks { carrier, strategy, ttl, .. } => {
-                let lifetime = match ttl {
-                    CacheTtl::FiveMinutes => Lifetime::FiveMinutes,
-                    CacheTtl::OneHour => Lifetime::OneHour,
-                    CacheTtl::Auto => by_pace,
-                };
-                let marking = Marking { strategy, lifetime, carrier, first };
+            Route::Marks { carrier, strategy, .. } => {
+                let marking = Marking { strategy, lifetime: self.lifetime(by_pace), carrier, first };
                 let marks = cache::marks(&landmarks, &reading, &marking);
                 cache::edits(transcript.body, &reading, &marks)
             }

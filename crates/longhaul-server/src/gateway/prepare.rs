@@ -161,7 +161,7 @@ impl Job {
         let marked = caching.mark(sent, pace, &mut memory.places)?;
         let lives = match caching.route {
             Route::Off(_) => Duration::ZERO,
-            _ if pace == Lifetime::OneHour => ONE_HOUR,
+            _ if caching.lifetime(pace) == Lifetime::OneHour => ONE_HOUR,
             _ => FIVE_MINUTES,
         };
         let too_short = (!marked.reaches).then(|| caching.minimum());

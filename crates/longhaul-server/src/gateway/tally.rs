@@ -12,7 +12,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, 
 use crate::store::{Action as TrafficAction, Traffic};
 
 /// Every metric, with what it says.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 12] = [
+    ("longhaul_kept_warm_total", "Requests of our own that keep what is cached from lapsing."),
     (
         "longhaul_requests_total",
         "Requests to a model, by dialect, by what was done with them, and by the class of the answer's status.",
@@ -129,6 +130,11 @@ impl Tally {
     /// Something that passes as it came.
     pub(super) fn passed(&self) {
         self.count("longhaul_passed_total", &[], 1);
+    }
+
+    /// What a session has cached was read again, so that it stays.
+    pub(super) fn kept_warm(&self) {
+        self.count("longhaul_kept_warm_total", &[], 1);
     }
 
     /// A request was sent again.

@@ -14,6 +14,7 @@ use longhaul_engine::{Dialect, Tokens};
 use tracing::Instrument as _;
 
 use super::door::{Door, Guest};
+use super::keep_alive::Warm;
 use super::prepare::{Job, Prepared, Ready};
 use super::relay::{Aftermath, Ending, Relay, without_hops};
 use super::settings::Switch;
@@ -211,6 +212,7 @@ impl Call {
         };
         if answer.trouble.is_none() {
             ready.is_sent(&self.gateway);
+            self.can_repeat(&mut ready);
         }
         let session = ready.claim.session().name();
         let (action, expected) = (ready.action.to_string(), ready.expected.to_string());
@@ -233,6 +235,21 @@ impl Call {
             set(headers, SESSION, &session);
         }
         response
+    }
+
+    /// Remembers a request that may have to be made again, where that is wanted and the gateway pays for it.
+    fn can_repeat(&self, ready: &mut Ready) {
+        let upstream = self.gateway.settings.upstreams.of(self.dialect);
+        let is_ours = self.guest.is_paid_by(&self.parts.headers, upstream);
+        if self.gateway.settings.keep_alive.is_none() || !is_ours {
+            return;
+        }
+        let mut headers = outgoing(&self.parts.headers);
+        super::door::without_keys(&mut headers);
+        let body = ready.body.clone().unwrap_or_else(|| self.original.clone());
+        let (dialect, target, at) = (self.dialect, target(&self.parts), self.gateway.now());
+        let warm = Warm { dialect, target, headers, body, at };
+        ready.claim.held().memory.can_repeat(warm);
     }
 
     fn relay(&self, answer: Answer, aftermath: Box<dyn Aftermath>) -> Response {

@@ -48,6 +48,7 @@ mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::cache::{self, Rhythm};
@@ -234,6 +235,17 @@ impl Session {
         let cached = &self.state.cached;
         let (pauses, prefix) = (cached.pauses(now), cached.warm(now));
         cache::lifetime(&Rhythm { pauses: &pauses, prefix, added: cached.growth() }, price).lifetime
+    }
+
+    /// How likely it is, by its pauses so far, that a session which has rested so long comes back within so much more; nothing where
+    /// too few say it.
+    #[must_use]
+    pub fn returns(&self, rested: Duration, within: Duration) -> Option<f64> {
+        const ENOUGH: usize = 4;
+        let pauses = self.state.cached.pauses_so_far();
+        let longer: Vec<Duration> = pauses.filter(|pause| *pause >= rested).collect();
+        let back = longer.iter().filter(|pause| **pause < rested + within).count();
+        (longer.len() >= ENOUGH).then(|| back as f64 / longer.len() as f64)
     }
 
     /// Begins anew: the checkpoint, the counts, the cooldowns and the errors are forgotten, and a summary that is being made is ended.
