@@ -105,8 +105,8 @@ pub(super) fn find(dialect: Dialect, text: &str) -> Option<Found> {
 /// The command that a person typed, if that is all they did: what a host put around it is not theirs.
 fn typed(unit: &Unit<'_>) -> Option<Command> {
     let UnitKind::Prompt { by: Speaker::User, blocks } = &unit.kind else { return None };
-    let texts = blocks.iter().filter(|block| block.kind == BlockKind::Text);
-    Command::parse(&texts.last().map(Block::text)?)
+    let text = blocks.iter().rev().find(|block| block.kind == BlockKind::Text);
+    Command::parse(&text.map(Block::text)?)
 }
 
 fn is_ours(unit: &Unit<'_>) -> bool {

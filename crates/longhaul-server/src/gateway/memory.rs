@@ -174,7 +174,7 @@ impl Memory {
     pub(super) fn without(&mut self, usage: &Usage, sizes: Sizes, expected: &Expected) -> Usage {
         let Some(input) = usage.input.filter(|_| sizes.whole > sizes.sent) else {
             self.whole = usage.input.unwrap_or_default();
-            return usage.clone();
+            return *usage;
         };
         let measure = input.number() as f64 / sizes.sent.number().max(1) as f64;
         let whole = sizes.whole.share(measure);
@@ -183,7 +183,7 @@ impl Memory {
             usage.read.is_some_and(|read| read > Tokens::ZERO) && !matches!(expected, Expected::First);
         let read = if is_cached { before.min(whole) } else { Tokens::ZERO };
         let written = usage.written.map(|_| whole - read);
-        Usage { input: Some(whole), read: Some(read), written, ..usage.clone() }
+        Usage { input: Some(whole), read: Some(read), written, ..*usage }
     }
 
     /// The provider counted what was sent. Why it read less than it had, where it did.
