@@ -2,6 +2,7 @@
 import collections
 import json
 import re
+import shutil
 import socket
 import subprocess
 import time
@@ -23,7 +24,9 @@ def free_port():
 
 class Gateway:
     def __init__(self, binary, upstream, windows, folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        # An old store would know these sessions, for each run says the same, and would replay what was decided then.
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         settings = folder / "longhaul.yaml"
         settings.write_text(json.dumps({"models": {name: {"context_length": window} for name, window in windows.items()}}))
         address = f"127.0.0.1:{free_port()}"
