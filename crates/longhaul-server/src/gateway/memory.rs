@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::cache::{Chain, Change, compare};
-use longhaul_engine::known::Known;
 use longhaul_engine::prices::Usage;
 use longhaul_engine::wire::Part;
 
-use super::marks::Caching;
+use super::keep_alive::Warm;
+use super::marks::{Caching, Found};
 use crate::agents::Moment;
 use crate::session::Sizes;
 
@@ -21,13 +21,16 @@ const ENOUGH: f64 = 0.5;
 pub(super) struct Memory {
     /// How requests get into the cache, with the model and the upstream that this holds for.
     pub(super) caching: Option<(String, String, Caching)>,
-    pub(super) known: Known,
+    /// What was found of its marks.
+    pub(super) places: Option<Found>,
     /// Whether requests go without marks, because the provider did not take them with some.
     pub(super) is_unmarked: bool,
     last: Option<Last>,
     /// What the client had sent when it sent last, by the provider's measure.
     whole: Tokens,
     requests: usize,
+    /// The newest request, where it may be made again to keep the cache warm.
+    warm: Option<Warm>,
 }
 
 /// The request that was sent last.
@@ -135,6 +138,26 @@ impl Memory {
             return Expected::Miss(Miss::Lapsed { after: pause });
         }
         Expected::Warm
+    }
+
+    /// The newest request can be made again.
+    pub(super) fn can_repeat(&mut self, warm: Warm) {
+        self.warm = Some(warm);
+    }
+
+    /// The request that can be made again.
+    pub(super) fn warm(&self) -> Option<&Warm> {
+        self.warm.as_ref()
+    }
+
+    /// It was, unless another came meanwhile.
+    pub(super) fn kept_warm(&mut self, repeated: &Warm, now: Moment) {
+        if let Some(warm) = self.warm.as_mut().filter(|warm| warm.is(repeated)) {
+            warm.at = now;
+            if let Some(last) = &mut self.last {
+                last.at = now;
+            }
+        }
     }
 
     /// A request was sent.

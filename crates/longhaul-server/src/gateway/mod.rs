@@ -12,7 +12,7 @@
 //! - `prepare` finds the session ([`live`] holds those at hand), replays and compacts; `marks` sets cache marks; `memory` knows what
 //!   the provider should still have, and so why it missed.
 //! - `relay` hands an answer on and reads a copy; `speech` has what we say ourselves, in the dialect; `commands` what people type for us.
-//! - `tally` counts.
+//! - `tally` counts; `keep_alive` reads again what is about to lapse, where that is switched on and pays.
 //!
 //! What must hold: whatever goes wrong with us, the client's own request goes through. No request can choose where it goes. An answer is
 //! what the provider sent, to the last byte. Nothing that takes long runs on the threads that wait.
@@ -20,6 +20,7 @@
 mod body;
 mod commands;
 mod door;
+mod keep_alive;
 mod listen;
 mod live;
 mod marks;
@@ -32,17 +33,18 @@ mod speech;
 mod tally;
 mod turn;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
 use http::{Method, StatusCode};
 use longhaul_engine::Dialect;
+use longhaul_engine::identity::Chains;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -50,12 +52,14 @@ pub use settings::{Access, KeepAlive, Limits, Settings, Switch, Upstreams};
 pub use tally::Sums;
 
 use door::{Door, Guest};
+use keep_alive::Purse;
 use live::Live;
 use pending::Pending;
+use prepare::Job;
 use tally::Tally;
 
 use crate::agents::Moment;
-use crate::session::{Host, Incoming, replay};
+use crate::session::Host;
 use crate::store::Store;
 use crate::upstream::{Client, Letter, Models, Trouble};
 
@@ -77,9 +81,13 @@ pub struct Gateway {
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
     door: Door,
     live: Live,
+    /// What messages are known by that came before, in parts that are locked one by one.
+    chains: [Mutex<Chains>; 16],
     tally: Tally,
     /// What is still to be written down of answers that have ended.
     pending: Pending,
+    /// What was spent on keeping caches warm.
+    purse: Purse,
     /// How much is made ready at a time.
     workers: Arc<Semaphore>,
     requests: AtomicU64,
@@ -104,8 +112,10 @@ impl Gateway {
             host: world.host,
             clock: world.clock,
             door: Door::default(),
+            chains: std::array::from_fn(|_| Mutex::default()),
             tally: Tally::new(),
             pending: Pending::default(),
+            purse: Purse::default(),
             workers: Arc::new(Semaphore::new(cores * FOR_EACH_CORE)),
             requests: AtomicU64::new(0),
             is_ready: AtomicBool::new(true),
@@ -171,7 +181,7 @@ impl Gateway {
 
     /// Counts what would be sent, not what the client has: it is what the window is filled with.
     async fn count_tokens(State(gateway): State<Arc<Self>>, request: Request) -> Response {
-        let (mut parts, incoming) = request.into_parts();
+        let (parts, incoming) = request.into_parts();
         let limits = gateway.settings.limits;
         let guest = match gateway.admit(&parts, Dialect::Messages).await {
             Ok(guest) => guest,
@@ -183,13 +193,12 @@ impl Gateway {
         };
         let replayed = timeout(limits.deadline, gateway.replayed(&parts, &guest, &original)).await;
         let body = replayed.ok().flatten().map_or(original, bytes::Bytes::from);
-        parts.headers.remove(CONTENT_LENGTH);
         gateway.hand_over(parts, &guest, Dialect::Messages, body.into()).await
     }
 
     /// What the decisions so far make of a body; nothing where that is the body itself.
     async fn replayed(
-        &self,
+        self: &Arc<Self>,
         parts: &http::request::Parts,
         guest: &Guest,
         original: &bytes::Bytes,
@@ -200,20 +209,11 @@ impl Gateway {
             return None;
         }
         let text = body::text(&parts.headers, original, self.settings.limits.body)?;
-        let tenant = guest.tenant.clone()?;
-        let (store, runtime) = (self.store.clone(), tokio::runtime::Handle::current());
-        let switch = self.settings.commands;
-        let work = move || {
-            let text = std::str::from_utf8(&text).ok()?;
-            let stripped = switch.is_on().then(|| commands::find(Dialect::Messages, text)).flatten();
-            let stripped = stripped.map(|found| found.body);
-            let incoming =
-                Incoming::read(Dialect::Messages, stripped.as_deref().unwrap_or(text), None).ok()?;
-            let found = runtime.block_on(store.find(&tenant, &incoming.transcript)).ok().flatten();
-            let replayed = found.and_then(|found| replay(&found.view.ledger, &incoming.transcript));
-            replayed.or_else(|| stripped.clone())
-        };
-        tokio::task::spawn_blocking(work).await.ok()?
+        let (gateway, tenant) = (Arc::clone(self), guest.tenant.clone()?);
+        let scope = turn::scope(&parts.headers);
+        let job = Job { gateway, tenant, dialect: Dialect::Messages, text, scope };
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::spawn_blocking(move || runtime.block_on(job.replayed())).await.ok()?
     }
 
     /// Anything else goes through as it came.
@@ -223,6 +223,11 @@ impl Gateway {
         if parts.method == Method::CONNECT {
             let said = "this gateway connects nobody to anything but its upstreams";
             return speech::error(dialect, StatusCode::METHOD_NOT_ALLOWED, said);
+        }
+        if parts.headers.contains_key(UPGRADE) {
+            // What comes through a socket of another kind could not be made smaller; who asks for one has another way.
+            let said = "no connection is upgraded here; send requests one by one";
+            return speech::error(dialect, StatusCode::UPGRADE_REQUIRED, said);
         }
         if climbs(parts.uri.path()) {
             let said = "a path that climbs with .. is not forwarded";
@@ -255,6 +260,12 @@ impl Gateway {
         let upstream = self.settings.upstreams.of(dialect);
         let mut headers = turn::outgoing(&parts.headers);
         guest.pay(&mut headers, upstream);
+        // What is handed on as it comes has the length that was announced.
+        if body.as_bytes().is_none()
+            && let Some(length) = parts.headers.get(CONTENT_LENGTH)
+        {
+            headers.insert(CONTENT_LENGTH, length.clone());
+        }
         let letter = Letter { method: parts.method.clone(), target: turn::target(&parts), headers, body };
         self.tally.passed();
         match self.client.forward(upstream, letter, &self.patience()).await {

@@ -14,6 +14,7 @@ use longhaul_engine::{Dialect, Tokens};
 use tracing::Instrument as _;
 
 use super::door::{Door, Guest};
+use super::keep_alive::Warm;
 use super::prepare::{Job, Prepared, Ready};
 use super::relay::{Aftermath, Ending, Relay, without_hops};
 use super::settings::Switch;
@@ -29,6 +30,9 @@ const SESSION: HeaderName = HeaderName::from_static("x-longhaul-session");
 const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
 const TOKENS: HeaderName = HeaderName::from_static("x-longhaul-tokens");
 const CACHE: HeaderName = HeaderName::from_static("x-longhaul-cache");
+/// Shorter requests are left alone: there is nothing in them to compact, and too little to be cached. They belong to no session until
+/// they have grown, which loses nothing, since a client sends all of its history again. Titles and probes are among them.
+const SHORTEST: usize = 4096;
 /// So often a request is made smaller and sent again; a session ends it sooner where nothing is gained.
 const MOST_TRIES: usize = 5;
 /// So many bytes are read at once, on the threads that wait.
@@ -99,13 +103,15 @@ impl Call {
             Ok(text) => text,
             Err(reason) => return self.pass(bypassed(reason)).await,
         };
+        if text.len() < SHORTEST && !commands::may_be_in(&text) {
+            return self.pass(TrafficAction::None).await;
+        }
         let (gateway, dialect) = (Arc::clone(&self.gateway), self.dialect);
-        let job = Arc::new(Job { gateway, tenant, dialect, text });
+        let scope = scope(&self.parts.headers);
+        let job = Arc::new(Job { gateway, tenant, dialect, text, scope });
         match job.run(None).await {
             Prepared::Ready(ready) => self.send(job, ready).await,
-            Prepared::Command(asked) => {
-                commands::answer(&self.gateway, &job.tenant, self.dialect, asked).await
-            }
+            Prepared::Command(asked) => commands::answer(&job, asked).await,
             Prepared::Bypass(reason) => {
                 tracing::warn!("the request goes as it came: {reason}");
                 self.pass(bypassed(reason)).await
@@ -216,7 +222,6 @@ impl Call {
         let mut headers = outgoing(&self.parts.headers);
         // What is read from a copy must come in plain.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        headers.remove(CONTENT_LENGTH);
         if body.is_some() {
             headers.remove(CONTENT_ENCODING);
         }
@@ -241,6 +246,7 @@ impl Call {
         };
         if answer.trouble.is_none() {
             ready.is_sent(&self.gateway);
+            self.can_repeat(&mut ready);
         }
         let session = ready.claim.session().name();
         let (action, expected) = (ready.action.to_string(), ready.expected.to_string());
@@ -263,6 +269,21 @@ impl Call {
             set(headers, SESSION, &session);
         }
         response
+    }
+
+    /// Remembers a request that may have to be made again, where that is wanted and the gateway pays for it.
+    fn can_repeat(&self, ready: &mut Ready) {
+        let upstream = self.gateway.settings.upstreams.of(self.dialect);
+        let is_ours = self.guest.is_paid_by(&self.parts.headers, upstream);
+        if self.gateway.settings.keep_alive.is_none() || !is_ours {
+            return;
+        }
+        let mut headers = outgoing(&self.parts.headers);
+        super::door::without_keys(&mut headers);
+        let body = ready.body.clone().unwrap_or_else(|| self.original.clone());
+        let (dialect, target, at) = (self.dialect, target(&self.parts), self.gateway.now());
+        let warm = Warm { dialect, target, headers, body, at };
+        ready.claim.held().memory.can_repeat(warm);
     }
 
     fn relay(&self, answer: Answer, aftermath: Box<dyn Aftermath>) -> Response {
@@ -308,12 +329,18 @@ pub(super) fn outgoing(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     without_hops(&mut headers);
     headers.remove(HOST);
+    headers.remove(CONTENT_LENGTH);
     // Who waited for a sign to go on has had it from us.
     headers.remove(EXPECT);
     let ours: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with(OURS)).cloned().collect();
     ours.iter().filter(|name| **name != super::door::KEY).for_each(|name| drop(headers.remove(name)));
     headers
+}
+
+/// What a client says of its session, so that it is told from others that begin alike.
+pub(super) fn scope(headers: &HeaderMap) -> Vec<u8> {
+    headers.get(SESSION).map(|id| id.as_bytes().to_vec()).unwrap_or_default()
 }
 
 /// The path of a request, and what stands behind it.

@@ -17,6 +17,7 @@ mod failing_open;
 mod first;
 mod ground;
 mod hostile;
+mod keeping;
 mod leaving;
 mod limits;
 mod passing;

@@ -2,10 +2,12 @@
 
 use std::io::Write as _;
 
+use longhaul_engine::Dialect;
 use serde_json::json;
 
 use crate::echo::{Echo, SAID};
 use crate::ground::{Agent, Ground, answer, header, settings, with_window};
+use crate::raw::short;
 use crate::simulator::{Settings, Simulator};
 
 const MODEL: &str = "claude-sonnet-4-5";
@@ -126,7 +128,8 @@ async fn count_tokens_counts_what_would_be_sent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn packed_bodies_go_on_packed_or_plain() {
     let (echo, ground) = ground().await;
-    let plain = json!({"model": "gpt-5", "prompt_cache_key": "mine", "messages": [{"role": "user", "content": "hi"}]});
+    let mut plain = short(Dialect::Chat, "hi");
+    plain["prompt_cache_key"] = json!("mine");
     let plain = plain.to_string();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(plain.as_bytes()).unwrap();
@@ -150,7 +153,7 @@ async fn packed_bodies_go_on_packed_or_plain() {
         assert_eq!(header(&response, "x-longhaul-action"), "bypassed:unreadable");
         assert_eq!(echo.last().body, packed[..packed.len() - 9]);
     }
-    let without = plain.replace("\"prompt_cache_key\":\"mine\",", "");
+    let without = short(Dialect::Chat, "hi").to_string();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(without.as_bytes()).unwrap();
     let request = ground.http.post(format!("{}/v1/chat/completions", ground.url));

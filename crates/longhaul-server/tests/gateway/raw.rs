@@ -23,9 +23,9 @@ pub(crate) fn streamed(dialect: Dialect) -> Value {
     body
 }
 
-/// A request with one message.
+/// A request with one message, long enough to be looked at.
 pub(crate) fn short(dialect: Dialect, text: &str) -> Value {
-    let messages = json!([{ "role": "user", "content": text }]);
+    let messages = json!([{ "role": "user", "content": format!("{text}{:4096}", "") }]);
     match dialect {
         Dialect::Messages => json!({ "model": "claude-sonnet-4-5", "max_tokens": 100, "messages": messages }),
         Dialect::Chat => json!({ "model": "gpt-5", "messages": messages }),
