@@ -56,6 +56,8 @@ pub(super) struct Relay {
     copy: Option<Reading>,
     events: Option<Tail>,
     aftermath: Option<Box<dyn Aftermath>>,
+    /// The bytes that are still to come, where the head says how many.
+    left: Option<u64>,
     ended: bool,
     _open: Open,
 }
@@ -75,7 +77,8 @@ impl Relay {
             headers.remove(CONTENT_LENGTH);
         }
         let copy = Some(Reading::new(Arc::clone(upstream), dialect));
-        Self { pieces, dialect, copy, events, aftermath: Some(aftermath), ended: false, _open: open }
+        let left = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        Self { pieces, dialect, copy, events, aftermath: Some(aftermath), left, ended: false, _open: open }
     }
 
     /// As the body of a response.
@@ -100,6 +103,11 @@ impl Relay {
                 if let Some(tail) = &mut self.events {
                     tail.pass(&piece);
                 }
+                self.left = self.left.map(|left| left.saturating_sub(piece.len() as u64));
+                if self.left == Some(0) {
+                    // Nobody asks for more than the head promised.
+                    self.is_whole();
+                }
                 Some(Ok(piece))
             }
             Ok(None) => {
@@ -107,8 +115,7 @@ impl Relay {
                 let is_whole =
                     self.copy.as_ref().is_none_or(Reading::is_told_to_end) || self.events.is_none();
                 if is_whole {
-                    let reply = self.copy.take().and_then(|copy| copy.finish().ok());
-                    self.over(Ending::Whole(reply));
+                    self.is_whole();
                     return None;
                 }
                 self.cut("the upstream ended its answer in the midst of it")
@@ -118,6 +125,13 @@ impl Relay {
                 self.cut(&trouble.to_string())
             }
         }
+    }
+
+    /// All of it is handed on.
+    fn is_whole(&mut self) {
+        self.ended = true;
+        let reply = self.copy.take().and_then(|copy| copy.finish().ok());
+        self.over(Ending::Whole(reply));
     }
 
     /// Says that no more comes: as an event of the dialect, or, where there is no place for one, by breaking off too.
@@ -137,6 +151,10 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
+        // Who leaves behind the mark that ends an answer has all of it.
+        if self.events.is_some() && self.copy.as_ref().is_some_and(Reading::has_ended) {
+            self.is_whole();
+        }
         self.over(Ending::Left);
     }
 }

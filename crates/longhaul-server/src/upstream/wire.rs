@@ -72,6 +72,11 @@ impl Pieces {
         Ok(piece)
     }
 
+    /// What was taken comes again, before the rest.
+    pub(crate) fn put_back(&mut self, taken: Bytes) {
+        self.source.ahead = Some(taken).filter(|taken| !taken.is_empty());
+    }
+
     /// The beginning of the body, at most about so many bytes, and as far as it comes: an error that breaks off still says something.
     /// It stays to be read.
     pub(super) async fn peek(&mut self, most: usize) -> Bytes {
@@ -83,7 +88,7 @@ impl Pieces {
             }
         }
         let read = Bytes::from(read);
-        self.source.ahead = Some(read.clone()).filter(|read| !read.is_empty());
+        self.put_back(read.clone());
         read
     }
 }

@@ -7,3 +7,4 @@ mod corpus;
 mod first;
 mod ground;
 mod keeping;
+mod told;
