@@ -1,5 +1,7 @@
 """The gateway as its own process, with a configuration that gives the models a small window."""
+import collections
 import json
+import re
 import socket
 import subprocess
 import time
@@ -46,11 +48,14 @@ class Gateway:
         last = self.log.read_text().strip().splitlines()[-1:]
         raise Trouble(f"the gateway did not come up: {' '.join(last)} (all of it: {self.log})")
 
-    def metrics(self):
-        """What it says about itself, name with labels → value."""
+    def did(self):
+        """What it says it did with the requests so far: compacted, replayed, bypassed …, each with a count."""
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
-            rows = [line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line and not line.startswith("#")]
-        return {name: float(value) for name, value in rows}
+            rows = re.findall(r'^longhaul_requests_total\{[^}]*action="(\w+)"[^}]*\} (\d+)', answer.read().decode(), re.M)
+        total = collections.Counter()
+        for action, count in rows:
+            total[action] += int(count)
+        return total
 
     def stop(self):
         if self.process.poll() is None:
