@@ -18,6 +18,8 @@ pub(crate) mod keys;
 pub(crate) mod man;
 pub(crate) mod recall;
 pub(crate) mod redact;
+pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod show;
 pub(crate) mod stats;

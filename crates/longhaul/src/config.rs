@@ -19,8 +19,9 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::output;
 pub(crate) use find::{FILE, File, Found, users};
-pub(crate) use keys::Keys;
-use keys::Path;
+pub(crate) use gateway::{Gateway as GatewaySettings, Listen, LogForm, LogLevel};
+pub(crate) use keys::has_effect;
+use keys::{Keys, Path};
 use shell::Shell;
 pub(crate) use shell::{
     AUTO, AuxiliaryModel, Store as StoreSettings, Sync as StoreSync, Upstream as UpstreamSettings,
@@ -28,6 +29,7 @@ pub(crate) use shell::{
 };
 
 mod find;
+mod gateway;
 mod keys;
 mod shell;
 #[cfg(test)]
@@ -274,6 +276,26 @@ impl<'k> Layers<'k> {
 }
 
 impl Settings {
+    /// Refuses what only the gateway minds: hygiene steps in where the threshold did not, so that it must be the higher of the two.
+    pub(crate) fn check_for_gateway(&self) -> Result<(), Failure> {
+        let hygiene = self.shell.compression.hygiene_threshold;
+        let of_models = self
+            .engine
+            .models
+            .iter()
+            .filter_map(|(name, stated)| Some((format!("models.{name}.threshold"), stated.threshold?)));
+        let general = ("compression.threshold".to_owned(), self.engine.compression.threshold);
+        match std::iter::once(general).chain(of_models).find(|(_, threshold)| *threshold >= hygiene) {
+            Some((key, threshold)) => {
+                let problem = format!(
+                    "{threshold} must be under compression.hygiene_threshold ({hygiene}) for the gateway"
+                );
+                Err(self.refused(&Invalid { key, problem }))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Checks the ranges for any model and for each model that is named.
     fn check(&mut self) -> Result<(), Failure> {
         self.shell.check().map_err(|invalid| self.refused(&invalid))?;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anstream::ColorChoice;
 use clap::Parser;
 
+mod agents;
 mod body;
 mod cli;
 mod commands;
@@ -21,9 +22,13 @@ mod paid;
 mod parallel;
 mod progress;
 mod route;
+mod serving;
 mod session;
+mod signals;
 mod store;
 mod summarizer;
+mod telemetry;
+mod upstreams;
 
 use cli::{Cli, Command};
 use config::Environment;
@@ -62,6 +67,8 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Tokens(args) => commands::tokens::run(args)?,
         Command::Digest(args) => commands::digest::run(args)?,
         Command::Compress(args) => return commands::compress::run(args, &environment),
+        Command::Serve(args) => return commands::serve::run(args, &environment),
+        Command::Run(args) => return commands::run::run(args, &environment),
         Command::Summarize(args) => commands::summarize::run(args, &environment)?,
         Command::Cache(args) => return commands::cache::run(args, &environment),
         Command::Cost(args) => commands::cost::run(args, &environment)?,

@@ -103,6 +103,11 @@ impl Whereabouts {
         Ok(Kept { runtime, store, tenant, place: self.place.clone() })
     }
 
+    /// The same for who has a runtime of its own, and asks for no tenant.
+    pub(crate) async fn store(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.place, self.sync).await?)
+    }
+
     /// Opens it if it is there: who only reads makes nothing.
     pub(crate) fn look(&self) -> Result<Option<Kept>, Failure> {
         match &self.place {

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use longhaul_engine::Dialect;
 use longhaul_engine::models::{self, Model};
@@ -16,13 +15,13 @@ use longhaul_engine::policy::Policy;
 use longhaul_engine::prices::Dollars;
 use longhaul_engine::redact::{Rules, SessionKey};
 use longhaul_engine::summary::{Answer, Ask};
-use longhaul_server::session::{Host, Once, Quiet, ask_once};
-use longhaul_server::upstream::{Client, Network, Proxies};
+use longhaul_server::session::{First, Host, Once, Quiet, Summarizer as SessionSummarizer, ask_once};
+use longhaul_server::upstream::Client;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::config::{AuxiliaryModel, Environment, Settings, UpstreamsSettings};
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, upstreams};
 pub(crate) use seat::Seat;
 
 mod seat;
@@ -30,14 +29,27 @@ mod seat;
 /// What is said where summaries are wanted of a model and none is configured.
 pub(crate) const NONE: &str = "no model is configured for summaries; our own code writes them";
 
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(10);
-
 /// The model that is configured for summaries, with what the user stated about it.
 pub(crate) fn configured(settings: &Settings) -> Result<Option<Policy>, Failure> {
     let Some(name) = &settings.shell.auxiliary.compression.model else { return Ok(None) };
     let policy = Policy::new(&settings.engine, &models::find(name));
     policy.map(|(policy, _)| Some(policy)).map_err(|invalid| settings.refused(&invalid))
+}
+
+/// Who writes the summaries of sessions that a gateway keeps, and the same in words. The session's own model is asked where the
+/// requests of the session go.
+pub(crate) fn of_sessions(
+    settings: &Settings,
+    environment: &Environment,
+) -> Result<(SessionSummarizer, String), Failure> {
+    let Some(policy) = configured(settings)? else {
+        return Ok((SessionSummarizer::Code, "by our own code; no model is asked".to_owned()));
+    };
+    let seat = Seat::auxiliary(&settings.shell.auxiliary.compression, &policy, environment);
+    let seat = seat.map_err(Failure::Wrong)?;
+    let said = format!("by {} at {}, {}", seat.model(), seat.address(), seat.payer());
+    let auxiliary = seat.writer;
+    Ok((SessionSummarizer::Model { auxiliary, main: None, first: First::Auxiliary }, said))
 }
 
 /// Whether the person at the terminal is told who is asked.
@@ -91,10 +103,7 @@ impl Summarizer {
         let shell = &settings.shell;
         let auxiliary = Seat::auxiliary(&shell.auxiliary.compression, &policy, environment);
         let auxiliary = auxiliary.map_err(Failure::Wrong)?;
-        let proxies = if auxiliary.is_local() { Proxies::None } else { Proxies::Environment };
-        // Chance only spreads those who were turned away together, so that none is no harm.
-        let dice = Arc::new(|| getrandom::u32().unwrap_or_default());
-        let client = Client::new(Network { proxies, connect: CONNECT, dice }).map_err(Failure::World)?;
+        let client = upstreams::client([auxiliary.address().as_str()])?;
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.map_err(|error| Failure::World(format!("cannot begin to talk to a model: {error}")))?;

@@ -99,7 +99,7 @@ fn sessions(corpus: &Path) -> Vec<Recorded> {
 
 fn session(file: &Path) -> Option<Recorded> {
     let name = file.file_stem().unwrap().to_string_lossy().into_owned();
-    let text = std::fs::read_to_string(file).unwrap();
+    let text = mended(std::fs::read_to_string(file).unwrap());
     let (transcript, _) = wire::parse(None, &text).ok()?;
     let dialect = transcript.dialect;
     let replies = (1..transcript.message_count()).filter(|at| {
@@ -130,6 +130,35 @@ fn session(file: &Path) -> Option<Recorded> {
     let window = (tokens / 4).max(2 * floors.max().unwrap_or_default());
     let model = transcript.model.as_deref().unwrap_or("house-model").to_owned();
     Some(Recorded { name, dialect, model, tokens, window, requests, body: text.clone() })
+}
+
+/// A session in the Messages dialect as its client would have sent it. Agents write down more than they send: calls that were broken
+/// off, thinking without its signature; and the tools stand elsewhere.
+fn mended(text: String) -> String {
+    let Ok(mut body) = serde_json::from_str::<Value>(&text) else { return text };
+    let is_messages = wire::parse(None, &text).is_ok_and(|(read, _)| read.dialect == Dialect::Messages);
+    let Some(messages) = body["messages"].as_array_mut().filter(|_| is_messages) else { return text };
+    let blocks = |message: &Value| message["content"].as_array().cloned().unwrap_or_default();
+    let mut names: Vec<Value> = Vec::new();
+    for at in 0..messages.len() {
+        let next = messages.get(at + 1).map(blocks).unwrap_or_default();
+        let is_answered = |call: &Value| next.iter().any(|block| block["tool_use_id"] == call["id"]);
+        let Some(own) = messages[at]["content"].as_array_mut() else { continue };
+        own.retain(|block| match block["type"].as_str() {
+            Some("tool_use") => is_answered(block),
+            Some("thinking") => block["signature"].as_str().is_some_and(|signature| !signature.is_empty()),
+            _ => true,
+        });
+        names.extend(own.iter().filter(|block| block["type"] == "tool_use").map(|call| call["name"].clone()));
+    }
+    messages.retain(|message| message["content"].as_array().is_none_or(|blocks| !blocks.is_empty()));
+    names.sort_by_key(Value::to_string);
+    names.dedup();
+    if body.get("tools").is_none() {
+        let tool = |name: &Value| serde_json::json!({"name": name, "input_schema": {"type": "object"}});
+        body["tools"] = names.iter().map(tool).collect();
+    }
+    body.to_string()
 }
 
 /// What nothing can be taken of: the system prompt, the tools and the newest turn.

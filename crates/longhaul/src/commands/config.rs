@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::ConfigArgs;
-use crate::config::{Environment, FILE, Found, Keys, Leaf, Origin, Settings};
+use crate::config::{Environment, FILE, Found, Leaf, Origin, Settings, has_effect};
 use crate::failure::Failure;
 use crate::output::{self, FAINT, Line, Page, STRONG};
 
@@ -28,8 +28,8 @@ struct Row<'s> {
 }
 
 impl<'s> Row<'s> {
-    fn new(leaf: &'s Leaf, keys: &Keys) -> Self {
-        let has_effect = keys.has_effect(&leaf.path);
+    fn new(leaf: &'s Leaf) -> Self {
+        let has_effect = has_effect(&leaf.path);
         Row { key: leaf.path.join("."), value: &leaf.value, origin: &leaf.origin, has_effect }
     }
 }
@@ -38,8 +38,7 @@ pub(crate) fn run(args: &ConfigArgs, environment: &Environment) -> Result<(), Fa
     output::refuse_inputs(args.answer.to(), args.config.config.as_deref())?;
     let settings = Settings::load(args.config.config.as_deref(), environment, Vec::new())?;
     let to = args.answer.to();
-    let keys = Keys::new();
-    let values: Vec<Row<'_>> = settings.values.iter().map(|leaf| Row::new(leaf, &keys)).collect();
+    let values: Vec<Row<'_>> = settings.values.iter().map(Row::new).collect();
     if args.answer.json {
         let file = settings.file.as_ref();
         let answer = Answer {

@@ -14,26 +14,8 @@ const RENAMED: &[(&str, &str)] = &[
     ("model.cache_ttl", "prompt_caching.cache_ttl"),
 ];
 
-/// What beyond the engine's keys is in force already.
-const IN_FORCE: &[&str] = &[
-    "compression.enabled",
-    "store.path",
-    "store.url",
-    "store.sync",
-    "store.keep_days",
-    "store.max_bytes",
-    "auxiliary.compression.model",
-    "auxiliary.compression.provider",
-    "auxiliary.compression.base_url",
-    "auxiliary.compression.api_key_env",
-    "auxiliary.compression.timeout_seconds",
-    "upstreams.chat.base_url",
-    "upstreams.chat.api_key_env",
-    "upstreams.messages.base_url",
-    "upstreams.messages.api_key_env",
-    "upstreams.responses.base_url",
-    "upstreams.responses.api_key_env",
-];
+/// What nothing goes by yet.
+const NOT_YET: &[&str] = &["compression.system_note"];
 
 /// How alike two names must be to pass for a slip of the fingers.
 const LIKE: f64 = 0.8;
@@ -61,11 +43,6 @@ impl Keys {
     /// What the key holds by default; an object for a section of keys; nothing for a key that does not exist.
     pub(crate) fn at(&self, path: &[String]) -> Option<&Value> {
         descend(&self.all, path)
-    }
-
-    /// Whether anything goes by a key yet: what the engine reads is in force, and little else is read so far.
-    pub(crate) fn has_effect(&self, path: &[String]) -> bool {
-        descend(&self.shell, path).is_none() || IN_FORCE.contains(&path.join(".").as_str())
     }
 
     /// Takes what the engine does not read out of a tree of values.
@@ -104,6 +81,11 @@ impl Keys {
         collect(&self.today, &mut Vec::new(), &mut leaves);
         leaves
     }
+}
+
+/// Whether anything goes by a key yet.
+pub(crate) fn has_effect(path: &[String]) -> bool {
+    !NOT_YET.contains(&path.join(".").as_str())
 }
 
 /// The name that an older spelling has today.
@@ -243,11 +225,9 @@ mod tests {
         let shell = keys.split_off_shell(&mut tree);
         assert_eq!(shell, json!({"compression": {"enabled": false}, "store": {"url": "x"}}));
         assert_eq!(tree, json!({"compression": {"threshold": 0.4}}));
-        assert!(
-            keys.has_effect(&path("compression.threshold")) && keys.has_effect(&path("models.m.threshold"))
-        );
-        assert!(keys.has_effect(&path("compression.enabled")) && !keys.has_effect(&path("redaction.logs")));
-        for key in IN_FORCE {
+        assert!(has_effect(&path("compression.threshold")) && has_effect(&path("models.m.threshold")));
+        assert!(has_effect(&path("redaction.logs")) && !has_effect(&path("compression.system_note")));
+        for key in NOT_YET {
             assert!(keys.at(&path(key)).is_some(), "{key}");
         }
     }

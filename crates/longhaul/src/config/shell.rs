@@ -1,4 +1,4 @@
-//! What can be configured beyond the engine: the store, a model's summaries, and what nothing reads yet: the gateway.
+//! What can be configured beyond the engine: the store, a model's summaries, the gateway.
 
 use longhaul_engine::Dialect;
 use longhaul_engine::policy::Invalid;
@@ -6,15 +6,18 @@ use longhaul_engine::redact::{Content, Redactor, Rules};
 use longhaul_server::upstream::Provider;
 use serde::{Deserialize, Serialize};
 
+use super::gateway::Gateway;
+
 /// The keys that the engine never reads. They are accepted and checked, so that one file serves every version.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Shell {
     pub(crate) compression: Compression,
-    redaction: Redaction,
+    pub(crate) redaction: Redaction,
     pub(crate) auxiliary: Auxiliary,
     pub(crate) upstreams: Upstreams,
     pub(crate) store: Store,
+    pub(crate) gateway: Gateway,
 }
 
 /// When to compact without being asked, and what to keep beyond the policy.
@@ -24,9 +27,9 @@ pub(crate) struct Compression {
     /// Whether anything is compacted without being forced.
     pub(crate) enabled: bool,
     /// The share of the window at which the gateway steps in before anything else.
-    hygiene_threshold: f64,
+    pub(crate) hygiene_threshold: f64,
     /// How long a turn may wait for a model's summary.
-    max_wait_seconds: u64,
+    pub(crate) max_wait_seconds: u64,
     /// Whether a one-time note at the end of the system prompt says that turns were compacted.
     system_note: bool,
 }
@@ -39,9 +42,9 @@ impl Default for Compression {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Redaction {
+pub(crate) struct Redaction {
     /// Whether our own log on this machine is redacted too.
-    logs: bool,
+    pub(crate) logs: bool,
 }
 
 impl Default for Redaction {
@@ -89,8 +92,8 @@ impl Default for AuxiliaryModel {
     }
 }
 
-/// Where the models of sessions are, by dialect: one is asked for a summary where the model that is meant for it fails, and the
-/// gateway will send requests there.
+/// Where the models of sessions are, by dialect: the gateway sends requests there, and one is asked for a summary where the model
+/// that is meant for it fails.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Upstreams {
@@ -169,7 +172,7 @@ impl Shell {
         if let (Some(path), Some(_)) = (&self.store.path, &self.store.url) {
             return refused("store.url", format!("store.path is {path} as well; a store is in one place"));
         }
-        Ok(())
+        self.gateway.check()
     }
 
     /// The variables that hold keys, by the key of the configuration that names them.

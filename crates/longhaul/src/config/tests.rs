@@ -81,6 +81,9 @@ models:
     capabilities: { prefill: false, cache_minimum: 1024 } }
 upstreams: { messages: { base_url: 'https://example.com', api_key_env: KEY }, chat: {}, responses: {} }
 store:     { path: null, url: null, sync: normal, keep_days: 30, max_bytes: 2000000000 }
+gateway:   { listen: '0.0.0.0:8484', require_keys: true, hosts: [example.com], commands: true, max_body_bytes: 1000000,
+  keep_alive: { enabled: true, usd_per_day: 0.5 }, drain_seconds: 5, log: json, log_level: debug,
+  otlp_endpoint: 'http://127.0.0.1:4318' }
 ";
     let settings = load(file, &[]).unwrap();
     assert_eq!(settings.engine.models["claude-sonnet-4.6"].context_length, Some(Tokens(200_000)));
@@ -147,6 +150,11 @@ fn a_value_of_the_wrong_kind_is_refused_with_its_place_and_what_fits() {
             "prompt_caching:\n  cache_ttl: 2h\n",
             r#"longhaul.yaml:2:14: prompt_caching.cache_ttl is "2h", expected one of `5m`, `1h`, `auto`"#,
         ),
+        ("gateway:\n  listen: 8484\n", "longhaul.yaml:2:11: gateway.listen is 8484, expected text"),
+        (
+            "gateway:\n  listen: here\n",
+            r#"longhaul.yaml:2:11: gateway.listen is "here", expected an address and a port, such as 127.0.0.1:8484"#,
+        ),
         ("context:\n  engine: 7\n", "longhaul.yaml:2:11: context.engine is 7, expected text"),
         ("redaction:\n  rules: all\n", r#"longhaul.yaml:2:10: redaction.rules is "all", expected a list"#),
         ("compression: 5\n", "longhaul.yaml:1:14: 'compression' holds keys, each on a line of its own"),
@@ -193,6 +201,14 @@ fn a_value_out_of_range_is_refused_where_it_was_typed() {
         refused("models:\n  gpt-4.1:\n    threshold: 3\n"),
         "longhaul.yaml:3:16: models.gpt-4.1.threshold: 3 must be over 0 and at most 1"
     );
+    assert_eq!(
+        refused("gateway:\n  hosts: ['http://example.com']\n"),
+        "longhaul.yaml:2:10: gateway.hosts: expected names such as gateway.example.com, without http:// and paths"
+    );
+    assert_eq!(
+        refused("gateway:\n  otlp_endpoint: 127.0.0.1:4318\n"),
+        "longhaul.yaml:2:18: gateway.otlp_endpoint: it must begin with https:// or http://"
+    );
     let failure = load("", &[("LONGHAUL_COMPRESSION__TARGET_RATIO", "0.9")]).unwrap_err();
     assert_eq!(
         failure.to_string(),
@@ -205,6 +221,20 @@ fn a_default_that_disagrees_with_a_typed_value_is_refused_where_that_was_typed()
     assert_eq!(
         refused("sacred_zone:\n  trigger: 0.4\n"),
         "longhaul.yaml:2:12: sacred_zone.target: 0.5 must be under sacred_zone.trigger (0.4)"
+    );
+}
+
+#[test]
+fn the_gateway_wants_hygiene_above_every_threshold() {
+    let refused = |file: &str| load(file, &[]).unwrap().check_for_gateway().unwrap_err().to_string();
+    assert!(load("", &[]).unwrap().check_for_gateway().is_ok());
+    assert_eq!(
+        refused("compression:\n  hygiene_threshold: 0.5\n"),
+        "longhaul.yaml:2:22: compression.threshold: 0.5 must be under compression.hygiene_threshold (0.5) for the gateway"
+    );
+    assert_eq!(
+        refused("models:\n  gpt-5: { threshold: 0.9 }\n"),
+        "longhaul.yaml:2:23: models.gpt-5.threshold: 0.9 must be under compression.hygiene_threshold (0.85) for the gateway"
     );
 }
 

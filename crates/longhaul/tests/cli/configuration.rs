@@ -42,8 +42,8 @@ fn config_says_what_is_in_force_and_where_it_came_from() {
     );
     let words: Vec<&str> = line("store.path ");
     assert_eq!(words, ["store.path", "null", "default"]);
-    let words: Vec<&str> = line("redaction.logs ");
-    assert_eq!(words, ["redaction.logs", "true", "default", "no", "effect", "yet"]);
+    let words: Vec<&str> = line("compression.system_note ");
+    assert_eq!(words, ["compression.system_note", "false", "default", "no", "effect", "yet"]);
 }
 
 #[test]

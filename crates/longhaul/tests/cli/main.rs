@@ -11,8 +11,11 @@ mod configuration;
 mod cost;
 mod digest;
 mod files;
+mod gateway;
+mod http;
 mod keys;
 mod redact;
+mod run;
 #[path = "../../../longhaul-server/tests/scripted/mod.rs"]
 mod scripted;
 mod sessions;

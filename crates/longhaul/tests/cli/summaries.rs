@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
 
-use crate::scripted::{Act, Server};
-use crate::support::{Folder, Run, against, longhaul};
+use crate::scripted::Act;
+use crate::support::{Folder, Run, Upstream, against, longhaul};
 
 /// Looks like a key and opens nothing.
 const KEY: &str = "sk-scripted-q8Zr5Lm2Xw9Kd4Tn7Vb3Hc6Js1Pf0Gy5";
@@ -17,26 +16,6 @@ const SECRET: &str = "ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
 const GOOD: &str = "## Goal\n- Make the build green.\n\n## Constraints & Preferences\n- Never touch the files under vendor.\n\n\
                     ## Completed Actions\n1. RAN make t3 — failed: main.c:3: error: expected `;`\n\n\
                     ## Remaining Work\n- The build is not green yet.\n";
-
-/// An upstream, and the runtime that it lives on.
-struct Upstream {
-    server: Server,
-    _runtime: Runtime,
-}
-
-impl Upstream {
-    fn that(acts: impl IntoIterator<Item = Act>) -> Self {
-        let runtime = Runtime::new().unwrap();
-        let server = runtime.block_on(Server::start(acts));
-        Self { server, _runtime: runtime }
-    }
-
-    /// What was asked so far, as bodies.
-    fn asked(&self) -> Vec<Value> {
-        let body = |asked: &crate::scripted::Asked| serde_json::from_str(&asked.body).unwrap();
-        self.server.asked().iter().map(body).collect()
-    }
-}
 
 /// A session whose turns outgrow 6,000 tokens. A tool shows a secret in it.
 fn session() -> String {

@@ -5,6 +5,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::scripted::{Act, Server};
+
+/// An upstream, and the runtime that it lives on.
+pub(crate) struct Upstream {
+    pub(crate) server: Server,
+    _runtime: Runtime,
+}
+
+impl Upstream {
+    pub(crate) fn that(acts: impl IntoIterator<Item = Act>) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let server = runtime.block_on(Server::start(acts));
+        Self { server, _runtime: runtime }
+    }
+
+    /// What was asked so far, as bodies.
+    pub(crate) fn asked(&self) -> Vec<Value> {
+        let body = |asked: &crate::scripted::Asked| serde_json::from_str(&asked.body).unwrap();
+        self.server.asked().iter().map(body).collect()
+    }
+}
 
 /// A folder of its own for one test, removed at the end.
 pub(crate) struct Folder(pub(crate) PathBuf);

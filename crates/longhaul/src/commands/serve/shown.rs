@@ -1,0 +1,140 @@
+//! What a gateway says about itself when it begins.
+
+use longhaul_engine::cache::{Provider, Route};
+use longhaul_engine::models;
+use longhaul_engine::policy::Policy;
+use longhaul_server::gateway::Access;
+use serde::Serialize;
+
+use crate::agents;
+use crate::config::Listen;
+use crate::output::{FAINT, FAIR, Line, Page, STRONG};
+use crate::route;
+use crate::serving::Plan;
+use crate::upstreams::Destination;
+
+#[derive(Serialize)]
+pub(super) struct Shown {
+    url: String,
+    store: String,
+    engine: &'static str,
+    compression: bool,
+    threshold: f64,
+    hygiene_threshold: f64,
+    summaries: String,
+    caching: Vec<String>,
+    upstreams: Vec<Upstream>,
+    keys: bool,
+    agents: Vec<Pointed>,
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Upstream {
+    dialect: String,
+    address: String,
+    key_env: Option<String>,
+    #[serde(skip)]
+    payer: String,
+}
+
+#[derive(Serialize)]
+struct Pointed {
+    name: &'static str,
+    line: String,
+}
+
+impl Shown {
+    pub(super) fn new(plan: &Plan, listen: Listen, access: Access) -> Self {
+        let url = format!("http://{listen}");
+        let (shell, engine) = (&plan.settings.shell, &plan.settings.engine);
+        let upstream = |there: &Destination| Upstream {
+            dialect: there.dialect.to_string(),
+            address: there.address(),
+            key_env: there.key_env.clone(),
+            payer: there.payer(),
+        };
+        let mut caching: Vec<String> = Vec::new();
+        for status in plan.destinations.iter().filter_map(|there| caching_of(plan, there)) {
+            if !caching.contains(&status) {
+                caching.push(status);
+            }
+        }
+        Self {
+            store: plan.store.shown(),
+            engine: engine.context.engine.name(),
+            compression: shell.compression.enabled,
+            threshold: engine.compression.threshold,
+            hygiene_threshold: shell.compression.hygiene_threshold,
+            summaries: plan.summaries.clone(),
+            caching,
+            upstreams: plan.destinations.iter().map(upstream).collect(),
+            keys: access == Access::Keys,
+            agents: agents::all()
+                .map(|agent| Pointed { name: &agent.name, line: agent.line(&url) })
+                .collect(),
+            warnings: warnings(plan, listen),
+            url,
+        }
+    }
+
+    pub(super) fn page(&self) -> Page {
+        let mut page = Page::default();
+        page.line(Line::from("longhaul listens on ").styled(STRONG, &self.url));
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        let engine = if self.compression {
+            let (due, hygiene) = (percent(self.threshold), percent(self.hygiene_threshold));
+            format!("{}, due at {due} of the window, at {hygiene} whatever else holds", self.engine)
+        } else {
+            "none: every byte passes as it came".to_owned()
+        };
+        let mut rows = vec![
+            ("store".to_owned(), self.store.clone()),
+            ("engine".to_owned(), engine),
+            ("summaries".to_owned(), self.summaries.clone()),
+        ];
+        rows.extend(self.caching.iter().map(|status| ("caching".to_owned(), status.clone())));
+        for Upstream { dialect, address, payer, .. } in &self.upstreams {
+            rows.push((dialect.clone(), format!("{address}, {payer} pays")));
+        }
+        let keys =
+            if self.keys { "only with a key of this store (longhaul keys)" } else { "whoever reaches it" };
+        rows.push(("let in".to_owned(), keys.to_owned()));
+        let label = |name: &str| Line::default().styled(FAINT, format!("  {name}"));
+        page.table(rows.iter().map(|(name, text)| [label(name), Line::from(text.as_str())]));
+        page.blank();
+        page.line("How to point agents here; longhaul run -- AGENT does it for one run:");
+        page.table(self.agents.iter().map(|Pointed { name, line }| [label(name), Line::from(line.as_str())]));
+        for warning in &self.warnings {
+            page.line(Line::default().styled(FAIR, warning));
+        }
+        page
+    }
+}
+
+/// The line about the provider's cache, for the model that requests of a dialect are usually for.
+fn caching_of(plan: &Plan, there: &Destination) -> Option<String> {
+    let named = Provider::named(there.upstream.provider().name());
+    let provider = named.or_else(|| route::vendor(there.dialect))?;
+    let model = models::find(provider.usual_model()?).served_by(provider.name());
+    let (policy, _) = Policy::new(&plan.settings.engine, &model).ok()?;
+    let way = Route::new(&policy.caching, &policy.model, Some(provider), there.dialect);
+    Some(way.status(&policy.model, Some(provider)))
+}
+
+/// What may not be what was meant.
+fn warnings(plan: &Plan, listen: Listen) -> Vec<String> {
+    let mut warnings = plan.settings.note_lines(&plan.settings.warnings);
+    if !listen.is_local() {
+        warnings.push(format!(
+            "warning: {listen} speaks no TLS: what passes can be read on the way; put a server that does in front of it"
+        ));
+    }
+    for there in plan.destinations.iter().filter(|there| there.is_open_to_others()) {
+        let (dialect, address) = (there.dialect, there.address());
+        warnings.push(format!(
+            "warning: upstreams.{dialect}: {address} speaks no TLS: keys and transcripts can be read on the way"
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,168 @@
+//! `longhaul run` as a process, with agents that are shell scripts.
+
+#![cfg(unix)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::gateway::KEY;
+use crate::scripted::Act;
+use crate::support::{Folder, Run, Upstream, longhaul};
+
+/// A script that is called like an agent.
+fn agent(folder: &Folder, name: &str, script: &str) -> PathBuf {
+    let path = folder.file(name, format!("#!/bin/sh\n{script}\n"));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// What a script calls to ask a model: this test program, as the one test below.
+fn asker() -> String {
+    let program = std::env::current_exe().unwrap();
+    format!("'{}' --exact run::ask_a_model --ignored --nocapture >/dev/null", program.display())
+}
+
+/// Asks a model at the address that the agent was given. It is no test: scripts call it.
+#[test]
+#[ignore = "the agents of the other tests call it"]
+fn ask_a_model() {
+    let url = std::env::var("ANTHROPIC_BASE_URL").unwrap();
+    let body = json!({"model": "claude-sonnet-4-5", "max_tokens": 64, "messages": [{"role": "user", "content": "hi"}]});
+    let (status, reply) = crate::http::post(&url, "/v1/messages", &[("x-api-key", KEY)], &body.to_string());
+    assert_eq!(status, 200, "{reply}");
+}
+
+fn run(folder: &Folder, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
+    let always = [("PATH", "/usr/bin:/bin")];
+    longhaul(folder, &[&["run", "--store", "store.db"], arguments].concat(), &[&always, environment].concat())
+}
+
+#[test]
+fn an_agent_runs_behind_a_gateway_and_what_it_came_to_is_said() {
+    let (folder, upstream) = (Folder::new("run"), Upstream::that([Act::says("good day")]));
+    let script = format!("echo \"$ANTHROPIC_BASE_URL $DISABLE_COMPACT $*\"\n{} || exit 9\nexit 7", asker());
+    agent(&folder, "claude", &script);
+    let done = run(&folder, &["--upstream", &upstream.server.base_url(), "--", "./claude", "-p", "a b"], &[]);
+    assert_eq!(done.code, 7, "{}", done.err);
+    let words: Vec<&str> = done.out.split_whitespace().collect();
+    assert!(words[0].starts_with("http://127.0.0.1:"), "{}", done.out);
+    assert_eq!(words[1..], ["1", "-p", "a", "b"]);
+    let asked = upstream.server.asked();
+    assert_eq!((asked.len(), asked[0].header("x-api-key")), (1, Some(KEY)));
+    let last = done.err.lines().last().unwrap();
+    assert!(last.starts_with("longhaul: 1 request, 0 compactions, "), "{}", done.err);
+    assert!(done.err.contains("its own compaction is off for this run"), "{}", done.err);
+    assert!(!done.err.contains(KEY), "{}", done.err);
+}
+
+#[test]
+fn each_agent_is_given_what_it_needs_before_its_own_arguments() {
+    let folder = Folder::new("run-agents");
+    agent(&folder, "codex", "for a in \"$@\"; do echo \"$a\"; done");
+    let codex = run(&folder, &["--quiet", "--", "./codex", "exec", "x y"], &[]);
+    let lines: Vec<&str> = codex.out.lines().collect();
+    assert_eq!((codex.code, codex.err.as_str(), lines[0]), (0, "", "-c"));
+    assert!(lines[1].starts_with("openai_base_url=\"http://127.0.0.1:"), "{}", codex.out);
+    assert_eq!(lines[lines.len() - 2..], ["exec", "x y"]);
+
+    agent(&folder, "pi", "echo \"$2\"\ncat \"$2\"");
+    let pi = run(&folder, &["--quiet", "--", "./pi"], &[]);
+    let (file, text) = pi.out.split_once('\n').unwrap();
+    assert!(text.contains("registerProvider(\"anthropic\", { baseUrl: \"http://127.0.0.1:"), "{}", pi.out);
+    assert!(!std::path::Path::new(file).exists(), "what was written for one run is gone: {file}");
+
+    agent(&folder, "mine", "echo \"$OPENAI_BASE_URL $OPENAI_API_BASE\"");
+    let other = run(&folder, &["--", "./mine"], &[]);
+    assert!(
+        other.out.starts_with("http://127.0.0.1:") && other.out.trim_end().ends_with("/v1"),
+        "{}",
+        other.out
+    );
+    assert!(other.err.contains("this program is not known; it is given ANTHROPIC_BASE_URL"), "{}", other.err);
+    assert!(other.err.lines().last().unwrap().contains("no request of ./mine came through"), "{}", other.err);
+
+    agent(&folder, "opencode", "echo \"$OPENCODE_CONFIG_CONTENT\"");
+    let replaced = run(&folder, &["--", "./opencode"], &[("OPENCODE_CONFIG_CONTENT", "{}")]);
+    assert!(
+        replaced.err.contains("OPENCODE_CONFIG_CONTENT has another value for this run"),
+        "{}",
+        replaced.err
+    );
+}
+
+#[test]
+fn a_proxy_of_the_users_is_where_requests_go_unless_the_configuration_says_otherwise() {
+    let folder = Folder::new("run-proxy");
+    let (proxy, configured) = (Upstream::that([Act::says("one")]), Upstream::that([Act::says("two")]));
+    agent(&folder, "claude", &asker());
+    let base = proxy.server.base_url();
+    let environment = [("ANTHROPIC_BASE_URL", base.trim_end_matches("/v1"))];
+    let first = run(&folder, &["--", "./claude"], &environment);
+    assert_eq!((first.code, proxy.server.asked().len()), (0, 1), "{}", first.err);
+    assert!(
+        first.err.contains("ANTHROPIC_BASE_URL is set, so requests go on to what it names"),
+        "{}",
+        first.err
+    );
+    let yaml = format!("upstreams: {{ messages: {{ base_url: '{}' }} }}\n", configured.server.base_url());
+    folder.file("longhaul.yaml", yaml);
+    let second = run(&folder, &["--", "./claude"], &environment);
+    assert_eq!((second.code, proxy.server.asked().len()), (0, 1), "{}", second.err);
+    assert_eq!(configured.server.asked().len(), 1);
+}
+
+#[test]
+fn signals_reach_the_agent_and_its_end_is_ours() {
+    let folder = Folder::new("run-signals");
+    let path = agent(&folder, "claude", "trap 'exit 5' TERM HUP\ntouch ready\nwhile :; do sleep 0.05; done");
+    for name in ["-TERM", "-HUP"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
+            .args(["run", "--quiet", "--store", "memory", "--"])
+            .arg(&path)
+            .current_dir(&folder.0)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        while !folder.0.join("ready").exists() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "the agent never began");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(5), "{name}");
+        std::fs::remove_file(folder.0.join("ready")).unwrap();
+    }
+    agent(&folder, "claude", "kill -9 $$");
+    assert_eq!(run(&folder, &["--quiet", "--", "./claude"], &[]).code, 137);
+}
+
+#[test]
+fn what_cannot_be_run_is_one_line_and_no_agent_is_none() {
+    let folder = Folder::new("run-refused");
+    let unknown = run(&folder, &["--quiet", "--", "no-such-agent"], &[]);
+    assert_eq!(unknown.refused(), "there is no program no-such-agent; check the name, or give its path");
+    folder.file("plain", "no program");
+    let plain = run(&folder, &["--quiet", "--", "./plain"], &[]);
+    assert_eq!(plain.refused(), "./plain is no program that may be run");
+    assert!(run(&folder, &[], &[]).refused().contains("AGENT"));
+}
+
+#[test]
+fn the_log_goes_to_a_file_and_nowhere_else() {
+    let (folder, upstream) = (Folder::new("run-log"), Upstream::that([Act::says("good day")]));
+    agent(&folder, "claude", &asker());
+    let call = ["--quiet", "--log", "log.jsonl", "--upstream", &upstream.server.base_url(), "--", "./claude"];
+    let done = run(&folder, &call, &[("LONGHAUL_GATEWAY__LOG", "json"), ("LONGHAUL_LOG", "trace")]);
+    assert_eq!((done.code, done.err.as_str()), (0, ""));
+    let log = std::fs::read_to_string(folder.0.join("log.jsonl")).unwrap();
+    assert!(!log.is_empty() && !log.contains(KEY), "{log}");
+    for line in log.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+}
