@@ -1,5 +1,8 @@
 """The gateway as its own process, with a configuration that gives the models a small window."""
+import collections
 import json
+import re
+import shutil
 import socket
 import subprocess
 import time
@@ -21,7 +24,9 @@ def free_port():
 
 class Gateway:
     def __init__(self, binary, upstream, windows, folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        # An old store would know these sessions, for each run says the same, and would replay what was decided then.
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
         settings = folder / "longhaul.yaml"
         settings.write_text(json.dumps({"models": {name: {"context_length": window} for name, window in windows.items()}}))
         address = f"127.0.0.1:{free_port()}"
@@ -46,11 +51,14 @@ class Gateway:
         last = self.log.read_text().strip().splitlines()[-1:]
         raise Trouble(f"the gateway did not come up: {' '.join(last)} (all of it: {self.log})")
 
-    def metrics(self):
-        """What it says about itself, name with labels → value."""
+    def did(self):
+        """What it says it did with the requests so far: compacted, replayed, bypassed …, each with a count."""
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
-            rows = [line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line and not line.startswith("#")]
-        return {name: float(value) for name, value in rows}
+            rows = re.findall(r'^longhaul_requests_total\{[^}]*action="(\w+)"[^}]*\} (\d+)', answer.read().decode(), re.M)
+        total = collections.Counter()
+        for action, count in rows:
+            total[action] += int(count)
+        return total
 
     def stop(self):
         if self.process.poll() is None:

@@ -35,7 +35,6 @@ class Model(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Answering)
         self.play = None
         self.tell = tell
-        self.strange = []     # what was asked beside the dialects: method and path
         self.dump = dump      # a folder for all that arrives
         self.arrived = 0
         self.one_at_a_time = threading.Lock()
@@ -52,7 +51,7 @@ class Model(http.server.ThreadingHTTPServer):
     def begin(self, play, dump):
         """The next client."""
         with self.one_at_a_time:
-            self.play, self.dump, self.arrived, self.strange = play, dump, 0, []
+            self.play, self.dump, self.arrived = play, dump, 0
 
     def start(self):
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -70,7 +69,6 @@ class Answering(http.server.BaseHTTPRequestHandler):
         path = self.path.split("?")[0]
         if path.endswith("/models"):
             return self.send(200, catalogue(self.server.play))
-        self.server.strange.append(f"{self.command} {self.path}")
         self.send(404, {"error": {"message": f"there is nothing at {path}", "type": "not_found_error", "param": None, "code": None}})
 
     do_HEAD = do_PUT = do_DELETE = do_GET
@@ -83,8 +81,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
             return self.send(200, {"input_tokens": messages.read(body).tokens})
         dialect = next((dialect for end, dialect in DIALECTS.items() if path.endswith(end)), None)
         if dialect is None:
-            self.server.strange.append(f"{self.command} {self.path}")
-            return self.send(404, {"error": {"message": f"there is nothing at {path}", "type": "not_found_error"}})
+                return self.send(404, {"error": {"message": f"there is nothing at {path}", "type": "not_found_error"}})
         seen = dialect.read(body)
         with self.server.one_at_a_time:
             play = self.server.play

@@ -4,10 +4,12 @@
     run.py [--longhaul target/release/longhaul] [--only NAME]... [--direct] [--work target/clients]
 
 Installs the clients' ordinary packages into the work folder, starts a scripted model and `longhaul serve` in front of it, runs one
-client after the other, and prints a table. Exits with 1 if a client did not end with the code word, if a call lost its result, or if
-nothing was compacted. With --direct there is no gateway, and the window is large: whether the clients and this script work at all.
+client after the other, and prints a table. Exits with 1 if a client did not end with the code word, a call lost its result, nothing was
+compacted, a prompt's beginning changed without a compaction, or a request went by untouched. With --direct there is no gateway, and the
+window is large: whether the clients and this script work at all.
 """
 import argparse
+import collections
 import dataclasses
 import json
 import os
@@ -28,7 +30,8 @@ import seal
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LARGE = 10_000_000
-COLUMNS = ["client", "version", "steps", "requests", "aside", "largest", "refused", "orphans", "rewritten", "checkpoint", "seconds", "ended"]
+COLUMNS = ["client", "version", "steps", "requests", "aside", "largest", "refused", "orphans", "rewritten", "compacted", "bypassed",
+           "checkpoint", "seconds", "ended"]
 
 
 @dataclasses.dataclass
@@ -41,28 +44,38 @@ class Outcome:
     steps: int
     seconds: float
     said: bool             # the code word, with exit code 0
-    why: list              # what went wrong, in words
+    did: dict              # what the gateway says it did, by kind; empty without one
+
+    @property
+    def main(self):
+        return [request for request in self.requests if request.main]
+
+    @property
+    def rewritten(self):
+        return sum(request.rewritten for request in self.main)
 
     def row(self):
-        main = [request for request in self.requests if request.main]
+        main = self.main
         return [
             self.client.name, self.client.pin, self.steps, len(main), len(self.requests) - len(main),
             f"{max((request.tokens for request in main), default=0)}/{self.window}",
             sum(request.refused is not None for request in self.requests), sum(len(request.orphans) for request in self.requests),
-            sum(request.rewritten for request in main), "yes" if any(request.checkpoint for request in main) else "no",
+            self.rewritten, self.did["compacted"], self.did["bypassed"], "yes" if any(request.checkpoint for request in main) else "no",
             f"{self.seconds:.0f}", "yes" if self.said else "NO"]
 
 
-def judge(outcome, steps, direct):
-    """What must hold."""
-    main = [request for request in outcome.requests if request.main]
+def judge(outcome, args):
+    """What does not hold of what must."""
+    compacted, bypassed = outcome.did["compacted"], outcome.did["bypassed"]
     wrong = {
         "did not end with the code word": not outcome.said,
-        f"made {outcome.steps} of {steps} steps": outcome.steps < steps,
+        f"made {outcome.steps} of {args.steps} steps": outcome.steps < args.steps,
         "a call and its result were parted": any(request.orphans for request in outcome.requests),
-        "the prompt was never made smaller": not direct and not any(request.rewritten for request in main),
+        "nothing was compacted": not args.direct and not outcome.rewritten,
+        f"the prompt's beginning changed {outcome.rewritten} times with {compacted} compactions": outcome.rewritten > compacted,
+        f"{bypassed} requests went by the gateway untouched": bypassed > 0,
     }
-    return [what for what, holds in wrong.items() if holds]
+    return [what for what, is_so in wrong.items() if is_so]
 
 
 def start(client, at, folder, limit):
@@ -90,7 +103,7 @@ def end_group(leader):
         pass
 
 
-def drive(client, server, url, args):
+def drive(client, server, between, args):
     """One client, from an empty home to its last word."""
     own = args.work / "runs" / client.name.replace(" ", "-")
     shutil.rmtree(own, ignore_errors=True)
@@ -102,11 +115,13 @@ def drive(client, server, url, args):
     word = f"kestrel-{secrets.token_hex(3)}"
     window = args.window or (LARGE if args.direct else client.window)
     server.begin(play.Play(folder, window, args.steps, word, client.farewell), dump)
+    before = between.did() if between else collections.Counter()
     began = time.monotonic()
+    url = between.url if between else server.url
     code, said = start(client, clients.At(url, home, args.work / "tools"), folder, args.limit)
     seconds = time.monotonic() - began
-    outcome = Outcome(client, window, server.play.requests, server.play.made, seconds, code == 0 and word in said, [])
-    outcome.why = judge(outcome, args.steps, args.direct)
+    did = between.did() - before if between else before
+    outcome = Outcome(client, window, server.play.requests, server.play.made, seconds, code == 0 and word in said, did)
     (own / "requests.jsonl").write_text("".join(json.dumps(dataclasses.asdict(request)) + "\n" for request in outcome.requests))
     return outcome
 
@@ -141,7 +156,7 @@ def arguments():
     parser.add_argument("--steps", type=int, default=14)
     parser.add_argument("--size", type=int, default=12_000, help="characters that each step's command prints")
     parser.add_argument("--window", type=int, help="of the scripted model, for all clients")
-    parser.add_argument("--limit", type=int, default=240, help="seconds for one client")
+    parser.add_argument("--limit", type=int, default=600, help="seconds for one client")
     args = parser.parse_args()
     args.work = args.work.resolve()
     args.work.mkdir(parents=True, exist_ok=True)
@@ -163,8 +178,8 @@ def main():
             between = gateway.Gateway(args.longhaul, server.url, windows, args.work / "gateway")
         outcomes = []
         for client in there:
-            outcomes.append(drive(client, server, between.url if between else server.url, args))
-            print(f"{client.name}: {'; '.join(outcomes[-1].why) or 'as it should be'}", file=sys.stderr)
+            outcomes.append(drive(client, server, between, args))
+            print(f"{client.name}: {'; '.join(judge(outcomes[-1], args)) or 'as it should be'}", file=sys.stderr)
     except gateway.Trouble as trouble:
         print(trouble, file=sys.stderr)
         return 3
@@ -175,7 +190,7 @@ def main():
     if outcomes:
         print(table([COLUMNS, *(outcome.row() for outcome in outcomes)]))
     print("\n".join(missing), end="\n" if missing else "")
-    return 1 if any(outcome.why for outcome in outcomes) or not outcomes else 0
+    return 1 if any(judge(outcome, args) for outcome in outcomes) or not outcomes else 0
 
 
 if __name__ == "__main__":

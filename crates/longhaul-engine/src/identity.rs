@@ -13,7 +13,10 @@
 //!
 //! It may use `wire` and what is below it.
 
+use std::collections::HashMap;
+
 use crate::json::{Kind, NotJson, Scanner, Span, unescape};
+use crate::known::ContentKey;
 use crate::transcript::Transcript;
 use crate::wire::MARK;
 
@@ -40,15 +43,43 @@ impl Identities {
     /// One for each message of a body, in order; a system prompt at the beginning of the list is none, wherever a dialect puts it.
     #[must_use]
     pub fn chain(&self, transcript: &Transcript<'_>) -> Vec<Identity> {
-        let start = self.of(&[b"messages in ", transcript.dialect.name().as_bytes()]);
+        self.chain_of(transcript, b"", |_, _, identity| identity())
+    }
+
+    /// The same within a scope, where a history of one scope is none of another, with what is remembered of histories that came
+    /// before: a message that was sent again, behind the same ones, costs no more than a look.
+    #[must_use]
+    pub fn chain_within(
+        &self,
+        scope: &[u8],
+        transcript: &Transcript<'_>,
+        seen: &mut Chains,
+    ) -> Vec<Identity> {
+        self.chain_of(transcript, scope, |before, message, identity| seen.of(before, message, identity))
+    }
+
+    fn chain_of(
+        &self,
+        transcript: &Transcript<'_>,
+        scope: &[u8],
+        mut known: impl FnMut(&Identity, &str, &mut dyn FnMut() -> Identity) -> Identity,
+    ) -> Vec<Identity> {
+        let dialect = transcript.dialect.name().as_bytes();
+        let start = match scope {
+            b"" => self.of(&[b"messages in ", dialect]),
+            scope => self.of(&[b"messages in ", dialect, scope]),
+        };
         let messages =
             (transcript.lead()..transcript.message_count()).filter_map(|index| transcript.message(index));
         let mut says = Vec::new();
         let chain = messages.scan(start, |before, message| {
-            says.clear();
-            // A transcript is of a body that was scanned to its end, so nothing here can fail.
-            let _ = value(message, &mut Scanner::new(message), Sort::Protocol, 0, &mut says);
-            *before = self.of(&[b"then", &before.0, &says]);
+            let last = *before;
+            *before = known(&last, message, &mut || {
+                says.clear();
+                // A transcript is of a body that was scanned to its end, so nothing here can fail.
+                let _ = value(message, &mut Scanner::new(message), Sort::Protocol, 0, &mut says);
+                self.of(&[b"then", &last.0, &says])
+            });
             Some(*before)
         });
         chain.collect()
@@ -62,6 +93,31 @@ impl Identities {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
         }
         Identity(*hasher.finalize().as_bytes())
+    }
+}
+
+/// Identities that were made before, in bounded room. A message is known by its bytes and by the identity before it, which is keyed: who
+/// makes two messages look alike here mixes up nobody's history but their own.
+#[derive(Default)]
+pub struct Chains {
+    seen: HashMap<(ContentKey, ContentKey), Identity>,
+}
+
+/// So many are remembered.
+const MOST_SEEN: usize = 100_000;
+
+impl Chains {
+    fn of(&mut self, before: &Identity, message: &str, identity: &mut dyn FnMut() -> Identity) -> Identity {
+        let key = (ContentKey::of(0, &before.0), ContentKey::of(1, message.as_bytes()));
+        if let Some(seen) = self.seen.get(&key) {
+            return *seen;
+        }
+        if self.seen.len() >= MOST_SEEN {
+            self.seen.clear();
+        }
+        let identity = identity();
+        self.seen.insert(key, identity);
+        identity
     }
 }
 

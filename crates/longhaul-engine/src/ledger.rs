@@ -166,6 +166,17 @@ impl Ledger {
         Rewrite::new(transcript, self.edits(transcript)).map(Some)
     }
 
+    /// The same of a transcript that goes on from one that they were about, which is not asked again.
+    ///
+    /// # Errors
+    /// Edits that cannot be made.
+    pub fn replay_on(&self, transcript: &Transcript<'_>) -> Result<Option<Rewrite>, Refused> {
+        if self.is_empty() || self.covers > transcript.units.len() {
+            return Ok(None);
+        }
+        Rewrite::new(transcript, self.edits(transcript)).map(Some)
+    }
+
     /// The decisions as edits of the original, which must [match](Self::matches).
     #[must_use]
     pub fn edits(&self, transcript: &Transcript<'_>) -> Vec<Edit> {

@@ -12,7 +12,7 @@ use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::{Redacted, SessionKey};
 use longhaul_engine::seat::Takes;
 use longhaul_engine::summary::{Answer, Covers, End, Mended};
-use longhaul_engine::transcript::UnitKind;
+use longhaul_engine::transcript::{Unit, UnitKind};
 use longhaul_engine::{Dialect, Tokens, wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -34,6 +34,10 @@ fn session(more: usize) -> String {
         steps.push(("I look further.", "read", json!({"path": format!("src/module_{n}.py")}), output));
     }
     for (n, (words, tool, arguments, output)) in steps.into_iter().enumerate() {
+        if n == 4 {
+            messages.push(json!({"role": "assistant", "content": "The tests pass."}));
+            messages.push(json!({"role": "user", "content": format!("Good so far, go on. {RULE}")}));
+        }
         let id = format!("call_{n}");
         let call = json!({"id": id, "type": "function", "function": {"name": tool, "arguments": arguments.to_string()}});
         messages.push(json!({"role": "assistant", "content": words, "tool_calls": [call]}));
@@ -46,6 +50,8 @@ fn session(more: usize) -> String {
 
 const TASK: &str = "Fix the parser in src/parser.py, it counts tokens wrong. Never touch the files under tests/. Explain what you \
                     changed when it is done.";
+/// Said in a message that a compaction folds.
+const RULE: &str = "Never push to the main branch.";
 const TRACEBACK: &str = "Traceback (most recent call last):\n  File \"reproduce.py\", line 3\nValueError: expected 7 tokens, got 1";
 
 fn policy(window: u64) -> Policy {
@@ -105,10 +111,8 @@ fn what_is_right_stays_word_for_word() {
             "{line}\n{text}"
         );
     }
-    assert!(
-        outcome.body.contains("Never touch the files under tests/."),
-        "a rule that the summary lost is put back\n{text}"
-    );
+    assert_eq!(outcome.body.matches(RULE).count(), 1, "its message is folded\n{}", outcome.body);
+    assert!(text.contains(RULE), "a rule that the summary lost is put back\n{text}");
 }
 
 #[test]
@@ -196,30 +200,41 @@ fn what_is_no_summary_is_not_used_and_that_is_said() {
 
 #[test]
 fn a_rule_that_is_turned_round_is_taken_out_and_stands_as_it_was_given() {
-    let turned = format!("{GOOD}\n\n## Constraints & Preferences\n- Touch the files under tests/.");
+    let turned = format!("{GOOD}\n\n## Constraints & Preferences\n- Push to the main branch.");
     let outcome = compacted(&session(20), Some(answer(&turned)));
-    assert_eq!(found(&outcome.report, Mended::TakenOut), ["Touch the files under tests/."]);
-    assert!(outcome.body.contains("Never touch the files under tests/."), "{}", outcome.body);
+    assert_eq!(found(&outcome.report, Mended::TakenOut), ["Push to the main branch."]);
+    assert_eq!(outcome.body.matches(RULE).count(), 1, "its message is folded\n{}", outcome.body);
+    assert!(checkpoint(&outcome).contains(RULE), "{}", checkpoint(&outcome));
 }
 
 #[test]
 fn what_a_host_wants_kept_is_quoted_and_the_checkpoint_is_still_the_sessions_own() {
-    let key = SessionKey::new([7; 32]);
-    let kept = Some(Redacted::from_store("The ticket is ABC-17.\nAsk Ada first.".to_owned()));
-    let body = session(20);
-    let (transcript, _) = wire::parse(None, &body).unwrap();
-    let keep_from = Some(transcript.message_count() - 3);
-    let wish = Wish { keep_from, kept, key: Some(key), ..Wish::default() };
-    let Plan::Ready(first) =
-        Compressor.compact(&policy(16_000), &wish, &mut Known::default(), &transcript).unwrap()
-    else {
-        panic!("it is to be compacted");
+    let quoted = "The ticket is ABC-17.\nAsk Ada first.";
+    let compact = |body: &str| {
+        let (transcript, _) = wire::parse(None, body).unwrap();
+        let wish = Wish {
+            keep_from: Some(transcript.message_count() - 3),
+            kept: Some(Redacted::from_store(quoted.to_owned())),
+            key: Some(SessionKey::new([7; 32])),
+            ..Wish::default()
+        };
+        match Compressor.compact(&policy(16_000), &wish, &mut Known::default(), &transcript).unwrap() {
+            Plan::Ready(outcome) => outcome,
+            Plan::Leave(report) => panic!("{}", report.reason),
+        }
     };
-    assert!(checkpoint(&first).contains("The ticket is ABC-17.\nAsk Ada first."), "{}", checkpoint(&first));
-    let grown = first.body.replace("What is left to do?", &"What is left to do? ".repeat(4_000));
-    let (transcript, _) = wire::parse(None, &grown).unwrap();
-    let units = &transcript.units;
-    assert_eq!(units.iter().filter(|unit| matches!(unit.kind, UnitKind::Checkpoint(_))).count(), 1);
+    let first = compact(&session(20));
+    assert!(checkpoint(&first).contains(quoted), "{}", checkpoint(&first));
+    // The session goes on from what was left of it, and is compacted again.
+    let mut grown: Value = serde_json::from_str(&first.body).unwrap();
+    let mut more: Value = serde_json::from_str(&session(30)).unwrap();
+    grown["messages"].as_array_mut().unwrap().append(more["messages"].as_array_mut().unwrap());
+    let again = compact(&grown.to_string());
+    let (transcript, _) = wire::parse(None, &again.body).unwrap();
+    let is_ours = |unit: &&Unit<'_>| matches!(unit.kind, UnitKind::Checkpoint(_));
+    assert_eq!(transcript.units.iter().filter(is_ours).count(), 1, "{}", again.body);
+    assert_ne!(checkpoint(&again), checkpoint(&first));
+    assert!(checkpoint(&again).contains(quoted), "{}", checkpoint(&again));
 }
 
 #[test]

@@ -81,6 +81,14 @@ impl Landmarks {
     }
 }
 
+impl Landmarks {
+    /// The last piece that they depend on: as long as all up to it is the same, they are.
+    #[must_use]
+    pub fn reach(&self) -> usize {
+        self.checkpoint.map_or(self.stable, |at| at.max(self.stable))
+    }
+}
+
 /// The client's marks that are more than a provider takes. What stands before the messages stays, because every request of the
 /// session reads it, and the newest of the messages; the others go.
 #[must_use]

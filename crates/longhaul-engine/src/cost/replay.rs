@@ -100,7 +100,7 @@ pub struct Fetched {
     pub tokens: Tokens,
     /// What became of its request in the cache.
     pub traffic: Traffic,
-    /// The tokens of it that the model writes.
+    /// The tokens that the model writes for it.
     pub output: Tokens,
     /// What it cost.
     pub bill: Bill,

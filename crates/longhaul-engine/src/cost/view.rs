@@ -9,6 +9,10 @@ use crate::wire::{self, Part, Reading, Role};
 use crate::{Refused, Tokens};
 use std::ops::Range;
 
+/// The most that a model writes to take a step again: a sentence and a call that reads. What it wrote at length the first time is
+/// in a file by then, or in the world, and nobody writes it once more to know what it says.
+const CALL: Tokens = Tokens(120);
+
 /// What is sent.
 pub(super) struct View {
     /// What a compaction left, and what came since.
@@ -77,7 +81,7 @@ impl View {
         })
     }
 
-    /// With a unit of the session once more, at its end. Says how many tokens of it the model writes.
+    /// With a unit of the session once more, at its end. Says how many tokens the model writes for that.
     pub(super) fn fetch(&mut self, session: &Session<'_, '_>, unit: usize) -> Tokens {
         let mut output = Tokens::ZERO;
         for pieces in session.messages_of(unit).into_iter().map(|message| session.pieces_of(message)) {
@@ -87,7 +91,7 @@ impl View {
             }
             self.push(session, pieces);
         }
-        output
+        output.min(CALL)
     }
 
     /// Goes on with pieces of the session, which are whole messages.

@@ -3,7 +3,7 @@
 //! A client keeps what was typed and what we answered in its history, and sends both again with every request. They are taken out of
 //! each of them before anything else looks at it, so that neither the model nor the session ever sees them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::response::Response;
 use longhaul_engine::known::Known;
@@ -15,6 +15,7 @@ use longhaul_engine::{Dialect, Edit, Rewrite, wire};
 use memchr::memmem;
 
 use super::Gateway;
+use super::prepare::Job;
 use super::speech::{self, Form};
 use crate::session::{self, Incoming};
 use crate::store::{Moved, Scope, StoreError, Tenant};
@@ -67,9 +68,15 @@ impl Command {
     }
 }
 
+/// Whether there can be a command in a body at all.
+pub(super) fn may_be_in(text: &[u8]) -> bool {
+    static OPENING: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("\"/"));
+    OPENING.find_iter(text).any(|at| WORDS.iter().any(|word| text[at..].starts_with(word.as_bytes())))
+}
+
 /// Finds the commands of a body; nothing where there are none, which is known at a glance.
 pub(super) fn find(dialect: Dialect, text: &str) -> Option<Found> {
-    if WORDS.iter().all(|word| memmem::find(text.as_bytes(), word.as_bytes()).is_none()) {
+    if !may_be_in(text.as_bytes()) {
         return None;
     }
     let (transcript, _) = wire::parse(dialect, text).ok()?;
@@ -98,8 +105,8 @@ pub(super) fn find(dialect: Dialect, text: &str) -> Option<Found> {
 /// The command that a person typed, if that is all they did: what a host put around it is not theirs.
 fn typed(unit: &Unit<'_>) -> Option<Command> {
     let UnitKind::Prompt { by: Speaker::User, blocks } = &unit.kind else { return None };
-    let texts = blocks.iter().filter(|block| block.kind == BlockKind::Text);
-    Command::parse(&texts.last().map(Block::text)?)
+    let text = blocks.iter().rev().find(|block| block.kind == BlockKind::Text);
+    Command::parse(&text.map(Block::text)?)
 }
 
 fn is_ours(unit: &Unit<'_>) -> bool {
@@ -117,38 +124,29 @@ struct Opening {
 }
 
 /// Does what was asked for, and says so as if a model did.
-pub(super) async fn answer(
-    gateway: &Arc<Gateway>,
-    tenant: &Tenant,
-    dialect: Dialect,
-    asked: Asked,
-) -> Response {
+pub(super) async fn answer(job: &Arc<Job>, asked: Asked) -> Response {
+    let dialect = job.dialect;
     let opening = serde_json::from_str::<Opening>(&asked.text);
     let opening = opening.unwrap_or(Opening { stream: false, model: String::new() });
-    let said = match run(gateway, tenant, dialect, asked).await {
+    let said = match run(job, asked).await {
         Ok(said) => said,
         Err(problem) => format!("that could not be done: {problem}"),
     };
     let form = if opening.stream { Form::Events } else { Form::Whole };
-    speech::answer(dialect, form, &opening.model, &gateway.request_id(), &format!("{SIGN}{said}"))
+    speech::answer(dialect, form, &opening.model, &job.gateway.request_id(), &format!("{SIGN}{said}"))
 }
 
-async fn run(
-    gateway: &Arc<Gateway>,
-    tenant: &Tenant,
-    dialect: Dialect,
-    asked: Asked,
-) -> Result<String, String> {
+async fn run(job: &Arc<Job>, asked: Asked) -> Result<String, String> {
     let Asked { command, text } = asked;
-    let (gateway, tenant) = (Arc::clone(gateway), tenant.clone());
+    let job = Arc::clone(job);
     let runtime = tokio::runtime::Handle::current();
     let work = move || {
         runtime.block_on(async {
-            let incoming = Incoming::read(dialect, &text, Some(&tenant))?;
+            let incoming = job.read(&text)?;
             if incoming.chain.is_empty() {
                 return Ok("there is nothing in this session yet".to_owned());
             }
-            gateway.obey(&tenant, &incoming, command).await
+            job.gateway.obey(&job.tenant, &incoming, command).await
         })
     };
     tokio::task::spawn_blocking(work).await.map_err(|_| "an error of ours".to_owned())?
@@ -184,7 +182,7 @@ impl Gateway {
         let Ok((policy, _)) = Policy::new(&self.settings.session.config, &model) else {
             return Ok("nothing is known of this model".to_owned());
         };
-        let found = self.store.find(tenant, transcript).await?;
+        let found = self.store.find_chain(tenant, transcript, &incoming.chain).await?;
         let view = found.as_ref().and_then(|found| session::replay(&found.view.ledger, transcript));
         let seen = view.as_deref().and_then(|view| wire::parse(transcript.dialect, view).ok());
         let known = &mut Known::default();
@@ -213,7 +211,7 @@ impl Gateway {
     }
 
     async fn undo(&self, tenant: &Tenant, incoming: &Incoming<'_>) -> Result<String, StoreError> {
-        let Some(found) = self.store.find(tenant, &incoming.transcript).await? else {
+        let Some(found) = self.store.find_chain(tenant, &incoming.transcript, &incoming.chain).await? else {
             return Ok("nothing of this session was ever compacted".to_owned());
         };
         Ok(match self.store.undo(tenant, found.session.id).await? {
@@ -229,7 +227,7 @@ impl Gateway {
         incoming: &Incoming<'_>,
         words: &str,
     ) -> Result<String, StoreError> {
-        let Some(found) = self.store.find(tenant, &incoming.transcript).await? else {
+        let Some(found) = self.store.find_chain(tenant, &incoming.transcript, &incoming.chain).await? else {
             return Ok("nothing of this session was kept yet".to_owned());
         };
         match self.store.recall(tenant, Some(&found.session), words).await {

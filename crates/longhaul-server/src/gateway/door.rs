@@ -184,6 +184,12 @@ impl Door {
 }
 
 impl Guest {
+    /// Whether the gateway's own key pays for a request with this head.
+    pub(super) fn is_paid_by(&self, headers: &HeaderMap, upstream: &Upstream) -> bool {
+        let shows_one = CREDENTIALS.iter().any(|name| headers.contains_key(name));
+        upstream.own_key().is_some() && (self.granted.is_some() || !shows_one)
+    }
+
     /// Puts the key that pays into the head: the client's own stays, and where there is none, or it was one of ours, the gateway's.
     pub(super) fn pay(&self, headers: &mut HeaderMap, upstream: &Upstream) {
         headers.remove(KEY);
@@ -198,6 +204,11 @@ impl Guest {
             }
         }
     }
+}
+
+/// Takes every key out of a head.
+pub(super) fn without_keys(headers: &mut HeaderMap) {
+    CREDENTIALS.iter().chain(&[KEY]).for_each(|name| drop(headers.remove(name)));
 }
 
 fn without_port(host: &str) -> &str {

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use super::Gateway;
+use super::keep_alive::BEAT;
 
 /// How long to wait where the system has no more connections to give.
 const BREATH: Duration = Duration::from_millis(100);
@@ -34,6 +35,15 @@ impl Gateway {
         let routes = TowerToHyperService::new(Arc::clone(&self).routes());
         let (connections, graceful) = (Arc::new(Semaphore::new(limits.connections)), GracefulShutdown::new());
         let mut stop = pin!(stop);
+        let warmer = self.settings.keep_alive.map(|_| {
+            let gateway = Arc::clone(&self);
+            tokio::spawn(async move {
+                loop {
+                    sleep(BEAT).await;
+                    gateway.keep_warm().await;
+                }
+            })
+        });
         loop {
             let accepted = tokio::select! {
                 accepted = accept(&listener, &connections) => accepted,
@@ -60,6 +70,9 @@ impl Gateway {
         }
         drop(listener);
         self.stops();
+        if let Some(warmer) = warmer {
+            warmer.abort();
+        }
         if timeout(limits.drain, graceful.shutdown()).await.is_err() {
             tracing::warn!("answers were still open after {} s, and are cut", limits.drain.as_secs());
         }

@@ -81,6 +81,13 @@ impl Live {
         slots.insert(*tip, Arc::clone(&claim.slot));
     }
 
+    /// Asks every session that is free now, and gives what they say.
+    pub(super) fn free<T>(&self, mut ask: impl FnMut(&mut Held) -> Option<T>) -> Vec<T> {
+        let slots: Vec<Arc<Slot>> = self.slots().values().cloned().collect();
+        let free = slots.iter().filter_map(|slot| Some(ask(&mut *slot.held.try_lock().ok()?)));
+        free.flatten().collect()
+    }
+
     /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.slots().len()

@@ -1,12 +1,12 @@
 //! Cache marks, and whether what the provider has cached will be found again.
 
-use longhaul_engine::cache::{self, Chain, Landmarks, Marking, Provider, Route, Weights};
+use longhaul_engine::cache::{self, Chain, Landmarks, Marking, Prefix, Provider, Route, Weights};
 use longhaul_engine::config::{CacheTtl, Config};
 use longhaul_engine::known::Known;
 use longhaul_engine::models::{self, Model};
 use longhaul_engine::policy::Policy;
-use longhaul_engine::wire::{self, Lifetime};
-use longhaul_engine::{Dialect, Rewrite, Tokens};
+use longhaul_engine::wire::{self, Lifetime, Reading};
+use longhaul_engine::{Dialect, Rewrite, Tokens, Transcript};
 
 /// How the requests of one model get into the cache of one upstream.
 #[derive(Debug, Clone)]
@@ -23,6 +23,22 @@ pub(super) struct Marked {
     pub(super) chain: Chain,
     /// Whether there is anything long enough to be cached.
     pub(super) reaches: bool,
+}
+
+/// What was found in a body that does not move while it grows.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    landmarks: Landmarks,
+    /// The first piece with which the prefix is long enough.
+    first: Option<usize>,
+    /// The piece up to which all must be the same; nothing where that is more than there was.
+    until: Option<(usize, Prefix)>,
+}
+
+impl Found {
+    fn holds_for(&self, chain: &Chain) -> bool {
+        self.until.is_some_and(|(at, prefix)| chain.links.get(at).is_some_and(|link| link.prefix == prefix))
+    }
 }
 
 impl Caching {
@@ -48,28 +64,34 @@ impl Caching {
         }
     }
 
+    /// How long what is marked lives, where the pace of the session would have it so.
+    pub(super) fn lifetime(&self, by_pace: Lifetime) -> Lifetime {
+        match self.route {
+            Route::Marks { ttl: CacheTtl::OneHour, .. } => Lifetime::OneHour,
+            Route::Marks { ttl: CacheTtl::Auto, .. } => by_pace,
+            _ => Lifetime::FiveMinutes,
+        }
+    }
+
     /// Sets the marks. Where a client's own are enough, or the provider needs none, the body stays as it is.
     pub(super) fn mark(
         &self,
-        dialect: Dialect,
-        body: &str,
+        transcript: &Transcript<'_>,
         by_pace: Lifetime,
-        known: &mut Known,
+        found: &mut Option<Found>,
     ) -> Option<Marked> {
-        let (transcript, _) = wire::parse(dialect, body).ok()?;
-        let reading = wire::reading(&transcript);
+        let reading = wire::reading(transcript);
         let chain = Chain::of(&reading);
-        let first = Weights::new(&transcript, &reading, &self.model).first_reaching(known, self.minimum());
+        let places = match found.take().filter(|found| found.holds_for(&chain)) {
+            Some(same) => same,
+            None => self.look(transcript, &reading, &chain),
+        };
+        let Found { landmarks, first, .. } = *found.insert(places);
         let edits = match self.route {
-            Route::Marks { carrier, strategy, ttl, .. } => {
-                let lifetime = match ttl {
-                    CacheTtl::FiveMinutes => Lifetime::FiveMinutes,
-                    CacheTtl::OneHour => Lifetime::OneHour,
-                    CacheTtl::Auto => by_pace,
-                };
-                let marking = Marking { strategy, lifetime, carrier, first };
-                let marks = cache::marks(&Landmarks::of(&transcript, &reading), &reading, &marking);
-                cache::edits(body, &reading, &marks)
+            Route::Marks { carrier, strategy, .. } => {
+                let marking = Marking { strategy, lifetime: self.lifetime(by_pace), carrier, first };
+                let marks = cache::marks(&landmarks, &reading, &marking);
+                cache::edits(transcript.body, &reading, &marks)
             }
             Route::Key => {
                 let key = cache::session_key(&chain);
@@ -77,8 +99,20 @@ impl Caching {
             }
             Route::Automatic | Route::Off(_) => Vec::new(),
         };
-        let body =
-            if edits.is_empty() { None } else { Some(Rewrite::new(&transcript, edits).ok()?.apply(body)) };
+        let body = if edits.is_empty() {
+            None
+        } else {
+            Some(Rewrite::new(transcript, edits).ok()?.apply(transcript.body))
+        };
         Some(Marked { body, chain, reaches: first.is_some() })
+    }
+
+    fn look(&self, transcript: &Transcript<'_>, reading: &Reading, chain: &Chain) -> Found {
+        let weights = Weights::new(transcript, reading, &self.model);
+        let first = weights.first_reaching(&mut Known::default(), self.minimum());
+        let landmarks = Landmarks::of(transcript, reading);
+        let reach = landmarks.reach().max(first.unwrap_or(usize::MAX));
+        let until = chain.links.get(reach).map(|link| (reach, link.prefix));
+        Found { landmarks, first, until }
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::cache::{Chain, Change, compare};
-use longhaul_engine::known::Known;
 use longhaul_engine::prices::Usage;
 use longhaul_engine::wire::Part;
 
-use super::marks::Caching;
+use super::keep_alive::Warm;
+use super::marks::{Caching, Found};
 use crate::agents::Moment;
 use crate::session::Sizes;
 
@@ -21,11 +21,14 @@ const ENOUGH: f64 = 0.5;
 pub(super) struct Memory {
     /// How requests get into the cache, with the model and the upstream that this holds for.
     pub(super) caching: Option<(String, String, Caching)>,
-    pub(super) known: Known,
+    /// What was found of its marks.
+    pub(super) places: Option<Found>,
     last: Option<Last>,
     /// What the client had sent when it sent last, by the provider's measure.
     whole: Tokens,
     requests: usize,
+    /// The newest request, where it may be made again to keep the cache warm.
+    warm: Option<Warm>,
 }
 
 /// The request that was sent last.
@@ -135,6 +138,26 @@ impl Memory {
         Expected::Warm
     }
 
+    /// The newest request can be made again.
+    pub(super) fn can_repeat(&mut self, warm: Warm) {
+        self.warm = Some(warm);
+    }
+
+    /// The request that can be made again.
+    pub(super) fn warm(&self) -> Option<&Warm> {
+        self.warm.as_ref()
+    }
+
+    /// It was, unless another came meanwhile.
+    pub(super) fn kept_warm(&mut self, repeated: &Warm, now: Moment) {
+        if let Some(warm) = self.warm.as_mut().filter(|warm| warm.is(repeated)) {
+            warm.at = now;
+            if let Some(last) = &mut self.last {
+                last.at = now;
+            }
+        }
+    }
+
     /// A request was sent.
     pub(super) fn sent(&mut self, chain: Chain, tokens: Tokens, now: Moment) {
         self.requests += 1;
@@ -151,7 +174,7 @@ impl Memory {
     pub(super) fn without(&mut self, usage: &Usage, sizes: Sizes, expected: &Expected) -> Usage {
         let Some(input) = usage.input.filter(|_| sizes.whole > sizes.sent) else {
             self.whole = usage.input.unwrap_or_default();
-            return usage.clone();
+            return *usage;
         };
         let measure = input.number() as f64 / sizes.sent.number().max(1) as f64;
         let whole = sizes.whole.share(measure);
@@ -160,7 +183,7 @@ impl Memory {
             usage.read.is_some_and(|read| read > Tokens::ZERO) && !matches!(expected, Expected::First);
         let read = if is_cached { before.min(whole) } else { Tokens::ZERO };
         let written = usage.written.map(|_| whole - read);
-        Usage { input: Some(whole), read: Some(read), written, ..usage.clone() }
+        Usage { input: Some(whole), read: Some(read), written, ..*usage }
     }
 
     /// The provider counted what was sent. Why it read less than it had, where it did.

@@ -12,7 +12,7 @@
 //! - `prepare` finds the session ([`live`] holds those at hand), replays and compacts; `marks` sets cache marks; `memory` knows what
 //!   the provider should still have, and so why it missed.
 //! - `relay` hands an answer on and reads a copy; `speech` has what we say ourselves, in the dialect; `commands` what people type for us.
-//! - `tally` counts.
+//! - `tally` counts; `keep_alive` reads again what is about to lapse, where that is switched on and pays.
 //!
 //! What must hold: whatever goes wrong with us, the client's own request goes through. No request can choose where it goes. An answer is
 //! what the provider sent, to the last byte. Nothing that takes long runs on the threads that wait.
@@ -20,6 +20,7 @@
 mod body;
 mod commands;
 mod door;
+mod keep_alive;
 mod listen;
 mod live;
 mod marks;
@@ -31,8 +32,8 @@ mod speech;
 mod tally;
 mod turn;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Body;
@@ -40,14 +41,16 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, UPGRADE};
 use longhaul_engine::Dialect;
+use longhaul_engine::identity::Chains;
 use tokio::sync::Semaphore;
 
 pub use settings::{Access, KeepAlive, Limits, Settings, Switch, Upstreams};
 pub use tally::Sums;
 
 use door::Door;
+use keep_alive::Purse;
 use live::Live;
 use tally::Tally;
 
@@ -74,7 +77,11 @@ pub struct Gateway {
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
     door: Door,
     live: Live,
+    /// What messages are known by that came before, in parts that are locked one by one.
+    chains: [Mutex<Chains>; 16],
     tally: Tally,
+    /// What was spent on keeping caches warm.
+    purse: Purse,
     /// How much is made ready at a time.
     workers: Arc<Semaphore>,
     requests: AtomicU64,
@@ -99,7 +106,9 @@ impl Gateway {
             host: world.host,
             clock: world.clock,
             door: Door::default(),
+            chains: std::array::from_fn(|_| Mutex::default()),
             tally: Tally::new(),
+            purse: Purse::default(),
             workers: Arc::new(Semaphore::new(cores * FOR_EACH_CORE)),
             requests: AtomicU64::new(0),
             is_ready: AtomicBool::new(true),
@@ -200,6 +209,11 @@ impl Gateway {
     async fn pass(State(gateway): State<Arc<Self>>, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         let dialect = dialect_of(&parts);
+        if parts.headers.contains_key(UPGRADE) {
+            // What comes through a socket of another kind could not be made smaller; who asks for one has another way.
+            let said = "no connection is upgraded here; send requests one by one";
+            return speech::error(dialect, StatusCode::UPGRADE_REQUIRED, said);
+        }
         gateway.hand_over(parts, dialect, reqwest::Body::wrap_stream(body.into_data_stream())).await
     }
 

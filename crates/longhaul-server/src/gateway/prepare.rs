@@ -1,13 +1,15 @@
 //! A request on its way out: its session found, what was decided replayed, what is due done, its cache marks set. All of it is work for
 //! threads that may block, and none of it can fail: what goes wrong is a reason to send the original.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use longhaul_engine::cache::{Chain, FIVE_MINUTES, ONE_HOUR, Route};
+use longhaul_engine::policy::Policy;
 use longhaul_engine::wire::Lifetime;
-use longhaul_engine::{Dialect, Tokens};
+use longhaul_engine::{Dialect, Tokens, Transcript};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -15,7 +17,7 @@ use super::Gateway;
 use super::commands::{self, Asked};
 use super::live::{Claim, Held};
 use super::marks::Caching;
-use super::memory::{Expected, Next};
+use super::memory::{Expected, Memory, Next};
 use crate::session::{Action, Incoming, Session, Sizes};
 use crate::store::{Action as TrafficAction, Tenant};
 
@@ -26,6 +28,8 @@ pub(super) struct Job {
     pub(super) dialect: Dialect,
     /// The body as text.
     pub(super) text: Bytes,
+    /// What the client calls its session by, if it does.
+    pub(super) scope: Vec<u8>,
 }
 
 /// A request that can be sent.
@@ -91,9 +95,7 @@ impl Job {
             text = &stripped;
         }
         let is_stripped = text.len() != self.text.len();
-        let Ok(incoming) = Incoming::read(*dialect, text, Some(tenant)) else {
-            return Prepared::Bypass("unreadable");
-        };
+        let Ok(incoming) = self.read(text) else { return Prepared::Bypass("unreadable") };
         if incoming.chain.is_empty() {
             return Prepared::Bypass("unreadable");
         }
@@ -102,7 +104,16 @@ impl Job {
             None => gateway.claim(tenant, &incoming).await,
         };
         let now = gateway.now();
-        let turn = claim.session().before_read(&incoming, now).await;
+        let model = incoming.transcript.model.as_deref().unwrap_or_default().to_owned();
+        let Held { session, memory } = claim.held();
+        let before = memory.counted();
+        let mut outgoing = Outgoing { chain: None, expected: Expected::First };
+        let mut touch = |session: &Session, sent: &Transcript<'_>, policy: &Policy| {
+            let (body, seen) = self.mark(session, memory, sent, policy, &model)?;
+            outgoing = seen;
+            body
+        };
+        let turn = session.before_read(&incoming, now, &mut touch).await;
         for line in &turn.said {
             tracing::info!(session = claim.session().name(), "{line}");
         }
@@ -115,47 +126,52 @@ impl Job {
             Action::Compacted => TrafficAction::Compacted,
         };
         let sizes = turn.sizes.unwrap_or(Sizes { whole: Tokens::ZERO, sent: Tokens::ZERO });
-        let model = incoming.transcript.model.as_deref().unwrap_or_default().to_owned();
-        let rewritten = matches!(turn.body, std::borrow::Cow::Owned(_));
-        let marked = self.mark(claim.held(), &turn.body, &model);
-        let (expected, before) = (marked.expected, claim.held().memory.counted());
-        let body = match marked.body {
-            Some(body) => Some(Bytes::from(body)),
-            None if rewritten || is_stripped => Some(Bytes::from(turn.body.into_owned())),
-            None => None,
+        let Outgoing { chain, expected } = outgoing;
+        let body = match turn.body {
+            Cow::Owned(body) => Some(Bytes::from(body)),
+            Cow::Borrowed(body) if is_stripped => Some(Bytes::from(body.to_owned())),
+            Cow::Borrowed(_) => None,
         };
-        let chain = marked.chain;
         Prepared::Ready(Box::new(Ready { claim, body, action, sizes, model, expected, before, chain }))
     }
 
+    pub(super) fn read<'b>(&self, text: &'b str) -> Result<Incoming<'b>, String> {
+        Incoming::read_within(self.dialect, text, (&self.tenant, &self.scope), &self.gateway.chains)
+    }
+
     /// Sets the cache marks, and says what is to be expected of the cache.
-    fn mark(&self, held: &mut Held, body: &str, model: &str) -> Outgoing {
+    fn mark(
+        &self,
+        session: &Session,
+        memory: &mut Memory,
+        sent: &Transcript<'_>,
+        policy: &Policy,
+        model: &str,
+    ) -> Option<(Option<String>, Outgoing)> {
         let now = self.gateway.now();
         let upstream = self.gateway.settings.upstreams.of(self.dialect).provider().name();
-        let Held { session, memory } = held;
         let is_same = |(known, at, _): &(String, String, Caching)| known == model && at == upstream;
         if !memory.caching.as_ref().is_some_and(is_same) {
             let caching = Caching::of(&self.gateway.settings.session.config, model, upstream, self.dialect);
             memory.caching = caching.map(|caching| (model.to_owned(), upstream.to_owned(), caching));
+            memory.places = None;
         }
-        let none = Outgoing { body: None, chain: None, expected: Expected::First };
-        let Some((_, _, caching)) = &memory.caching else { return none };
-        let price = session.policy().and_then(|policy| policy.prices.map(|prices| prices.price));
-        let pace = session.lifetime(price.as_ref(), now);
-        let Some(marked) = caching.mark(self.dialect, body, pace, &mut memory.known) else { return none };
+        let (_, _, caching) = memory.caching.as_ref()?;
+        let pace = session.lifetime(policy.prices.as_ref().map(|prices| &prices.price), now);
+        let marked = caching.mark(sent, pace, &mut memory.places)?;
         let lives = match caching.route {
             Route::Off(_) => Duration::ZERO,
-            _ if pace == Lifetime::OneHour => ONE_HOUR,
+            _ if caching.lifetime(pace) == Lifetime::OneHour => ONE_HOUR,
             _ => FIVE_MINUTES,
         };
         let too_short = (!marked.reaches).then(|| caching.minimum());
         let expected = memory.expect(&Next { chain: &marked.chain, lives, too_short }, now);
-        Outgoing { body: marked.body, chain: Some(marked.chain), expected }
+        Some((marked.body, Outgoing { chain: Some(marked.chain), expected }))
     }
 }
 
+/// What is known of a body that goes out.
 struct Outgoing {
-    body: Option<String>,
     chain: Option<Chain>,
     expected: Expected,
 }

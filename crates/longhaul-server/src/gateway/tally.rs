@@ -1,8 +1,8 @@
 //! What a gateway counts: for the page of Prometheus, and for the line at the end of a run. Labels are words out of short lists.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use longhaul_engine::prices::Dollars;
 use longhaul_engine::{Dialect, Tokens};
@@ -12,7 +12,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, 
 use crate::store::{Action as TrafficAction, Traffic};
 
 /// Every metric, with what it says.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 12] = [
+    ("longhaul_kept_warm_total", "Requests of our own that keep what is cached from lapsing."),
     (
         "longhaul_requests_total",
         "Requests to a model, by dialect, by what was done with them, and by the class of the answer's status.",
@@ -31,12 +32,15 @@ const NAMES: [(&str, &str); 11] = [
         "Requests of which the provider read less than it had been sent before, by reason.",
     ),
     ("longhaul_retries_total", "Requests that were sent again after a refusal, by reason."),
-    ("longhaul_dollars_total", "What requests cost, and what they would have cost as they came."),
+    ("longhaul_dollars", "What requests cost, and what they would have cost as they came."),
     ("longhaul_added_seconds", "Time that a request took for having gone through the gateway."),
     ("longhaul_answer_seconds", "Time from the request to the last byte of its answer."),
     ("longhaul_open_answers", "Answers that are on their way back."),
     ("longhaul_live_sessions", "Sessions that are held in memory."),
 ];
+/// The reasons for which a request goes through as it came.
+const BYPASSES: [&str; 8] =
+    ["asked", "busy", "deadline", "engine", "refused", "stateful", "store", "unreadable"];
 const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0, 600.0];
 
 /// The counts of one gateway.
@@ -45,6 +49,10 @@ pub(super) struct Tally {
     handle: PrometheusHandle,
     open: Arc<AtomicU64>,
     sums: Mutex<Sums>,
+    /// Counters that were asked for before.
+    counters: Mutex<HashMap<(&'static str, [&'static str; 3]), Counter>>,
+    added: Histogram,
+    took: Histogram,
 }
 
 /// What a gateway did since it began.
@@ -89,13 +97,21 @@ impl Tally {
             recorder.describe_counter(name.into(), None, says.into());
         }
         let handle = recorder.handle();
-        Self { recorder, handle, open: Arc::default(), sums: Mutex::default() }
+        let histogram = |name| recorder.register_histogram(&Key::from_static_name(name), &META);
+        let (added, took) = (histogram("longhaul_added_seconds"), histogram("longhaul_answer_seconds"));
+        let counters = Mutex::default();
+        Self { recorder, handle, open: Arc::default(), sums: Mutex::default(), counters, added, took }
     }
 
     /// The page.
     pub(super) fn page(&self, live: usize) -> String {
         self.gauge("longhaul_open_answers").set(self.open.load(Ordering::Relaxed) as f64);
         self.gauge("longhaul_live_sessions").set(live as f64);
+        let sums = self.sums();
+        for (kind, dollars) in [("spent", sums.spent), ("without", sums.without)] {
+            let key = Key::from_parts("longhaul_dollars", vec![Label::from_static_parts("kind", kind)]);
+            self.recorder.register_gauge(&key, &META).set(dollars.0);
+        }
         self.handle.run_upkeep();
         self.handle.render()
     }
@@ -113,12 +129,17 @@ impl Tally {
 
     /// Something that passes as it came.
     pub(super) fn passed(&self) {
-        self.counter("longhaul_passed_total", Vec::new()).increment(1);
+        self.count("longhaul_passed_total", &[], 1);
+    }
+
+    /// What a session has cached was read again, so that it stays.
+    pub(super) fn kept_warm(&self) {
+        self.count("longhaul_kept_warm_total", &[], 1);
     }
 
     /// A request was sent again.
     pub(super) fn again(&self, reason: &'static str) {
-        self.counter("longhaul_retries_total", vec![Label::from_static_parts("reason", reason)]).increment(1);
+        self.count("longhaul_retries_total", &[("reason", reason)], 1);
     }
 
     /// A request was answered.
@@ -140,16 +161,15 @@ impl Tally {
             TrafficAction::Replayed => "replayed",
             TrafficAction::Compacted => "compacted",
             TrafficAction::Bypassed(reason) => {
-                let reason = Label::new("reason", reason.clone());
-                self.counter("longhaul_bypassed_total", vec![reason]).increment(1);
+                let known = BYPASSES.iter().find(|known| *known == reason).unwrap_or(&"other");
+                self.count("longhaul_bypassed_total", &[("reason", known)], 1);
                 "bypassed"
             }
         };
-        let label = Label::from_static_parts;
-        let labels = vec![label("dialect", dialect.name()), label("action", action), label("status", class)];
-        self.counter("longhaul_requests_total", labels).increment(1);
+        let labels = [("dialect", dialect.name()), ("action", action), ("status", class)];
+        self.count("longhaul_requests_total", &labels, 1);
         if let Some(miss) = miss {
-            self.counter("longhaul_cache_misses_total", vec![label("reason", miss)]).increment(1);
+            self.count("longhaul_cache_misses_total", &[("reason", miss)], 1);
         }
         let usage = &traffic.usage;
         let fresh = usage.input.map(|_| usage.fresh());
@@ -161,42 +181,38 @@ impl Tally {
             ("fresh", fresh),
             ("output", usage.output),
         ] {
-            let tokens = tokens.unwrap_or_default().number();
-            self.counter("longhaul_tokens_total", vec![label("kind", kind)]).increment(tokens);
+            if let Some(tokens) = tokens.filter(|tokens| *tokens > Tokens::ZERO) {
+                self.count("longhaul_tokens_total", &[("kind", kind)], tokens.number());
+            }
         }
-        self.seconds("longhaul_added_seconds", traffic.added);
-        self.seconds("longhaul_answer_seconds", traffic.took);
+        self.added.record(traffic.added.as_secs_f64());
+        self.took.record(traffic.took.as_secs_f64());
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         sums.requests += 1;
         sums.compactions += u64::from(traffic.action == TrafficAction::Compacted);
         sums.bypassed += u64::from(matches!(traffic.action, TrafficAction::Bypassed(_)));
         (sums.before, sums.after) = (sums.before + traffic.before, sums.after + traffic.after);
-        sums.input = sums.input + usage.input.unwrap_or_default();
-        sums.read = sums.read + usage.read.unwrap_or_default();
+        sums.input += usage.input.unwrap_or_default();
+        sums.read += usage.read.unwrap_or_default();
         if let (Some(spent), Some(without)) = (traffic.usd, traffic.usd_without) {
-            (sums.spent, sums.without) =
-                (Dollars(sums.spent.0 + spent.0), Dollars(sums.without.0 + without.0));
-            for (kind, dollars) in [("spent", sums.spent), ("without", sums.without)] {
-                let key = Key::from_parts("longhaul_dollars_total", vec![label("kind", kind)]);
-                self.recorder.register_gauge(&key, &META).set(dollars.0);
-            }
+            sums.spent = Dollars(sums.spent.0 + spent.0);
+            sums.without = Dollars(sums.without.0 + without.0);
         }
     }
 
-    fn counter(&self, name: &'static str, labels: Vec<Label>) -> Counter {
-        self.recorder.register_counter(&Key::from_parts(name, labels), &META)
+    fn count(&self, name: &'static str, labels: &[(&'static str, &'static str)], more: u64) {
+        let mut values = [""; 3];
+        values.iter_mut().zip(labels).for_each(|(value, (_, label))| *value = label);
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let counter = counters.entry((name, values)).or_insert_with(|| {
+            let labels = labels.iter().map(|(name, value)| Label::from_static_parts(name, value));
+            self.recorder.register_counter(&Key::from_parts(name, labels.collect::<Vec<_>>()), &META)
+        });
+        counter.increment(more);
     }
 
     fn gauge(&self, name: &'static str) -> Gauge {
         self.recorder.register_gauge(&Key::from_static_name(name), &META)
-    }
-
-    fn histogram(&self, name: &'static str) -> Histogram {
-        self.recorder.register_histogram(&Key::from_static_name(name), &META)
-    }
-
-    fn seconds(&self, name: &'static str, time: Duration) {
-        self.histogram(name).record(time.as_secs_f64());
     }
 }
 

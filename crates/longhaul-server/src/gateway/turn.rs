@@ -14,6 +14,7 @@ use longhaul_engine::{Dialect, Tokens};
 use tracing::Instrument as _;
 
 use super::door::{Door, Guest};
+use super::keep_alive::Warm;
 use super::prepare::{Job, Prepared, Ready};
 use super::relay::{Aftermath, Ending, Relay, without_hops};
 use super::settings::Switch;
@@ -29,6 +30,9 @@ const SESSION: HeaderName = HeaderName::from_static("x-longhaul-session");
 const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
 const TOKENS: HeaderName = HeaderName::from_static("x-longhaul-tokens");
 const CACHE: HeaderName = HeaderName::from_static("x-longhaul-cache");
+/// Shorter requests are left alone: there is nothing in them to compact, and too little to be cached. They belong to no session until
+/// they have grown, which loses nothing, since a client sends all of its history again. Titles and probes are among them.
+const SHORTEST: usize = 4096;
 /// So often a request is made smaller and sent again; a session ends it sooner where nothing is gained.
 const MOST_TRIES: usize = 5;
 /// What only the provider can go on from: it has the history, and we do not.
@@ -93,6 +97,9 @@ impl Call {
         let Some(text) = body::text(&self.parts.headers, &self.original, settings.limits.body) else {
             return self.pass(bypassed("unreadable")).await;
         };
+        if text.len() < SHORTEST && !commands::may_be_in(&text) {
+            return self.pass(TrafficAction::None).await;
+        }
         if self.dialect == Dialect::Responses && is_stateful(&text) {
             return self.pass(bypassed("stateful")).await;
         }
@@ -101,12 +108,11 @@ impl Call {
             tenant: self.guest.tenant.clone(),
             dialect: self.dialect,
             text,
+            scope: self.parts.headers.get(SESSION).map(|id| id.as_bytes().to_vec()).unwrap_or_default(),
         });
         match job.run(None).await {
             Prepared::Ready(ready) => self.send(job, ready).await,
-            Prepared::Command(asked) => {
-                commands::answer(&self.gateway, &self.guest.tenant, self.dialect, asked).await
-            }
+            Prepared::Command(asked) => commands::answer(&job, asked).await,
             Prepared::Bypass(reason) => {
                 tracing::warn!("the request goes as it came: {reason}");
                 self.pass(bypassed(reason)).await
@@ -206,6 +212,7 @@ impl Call {
         };
         if answer.trouble.is_none() {
             ready.is_sent(&self.gateway);
+            self.can_repeat(&mut ready);
         }
         let session = ready.claim.session().name();
         let (action, expected) = (ready.action.to_string(), ready.expected.to_string());
@@ -228,6 +235,21 @@ impl Call {
             set(headers, SESSION, &session);
         }
         response
+    }
+
+    /// Remembers a request that may have to be made again, where that is wanted and the gateway pays for it.
+    fn can_repeat(&self, ready: &mut Ready) {
+        let upstream = self.gateway.settings.upstreams.of(self.dialect);
+        let is_ours = self.guest.is_paid_by(&self.parts.headers, upstream);
+        if self.gateway.settings.keep_alive.is_none() || !is_ours {
+            return;
+        }
+        let mut headers = outgoing(&self.parts.headers);
+        super::door::without_keys(&mut headers);
+        let body = ready.body.clone().unwrap_or_else(|| self.original.clone());
+        let (dialect, target, at) = (self.dialect, target(&self.parts), self.gateway.now());
+        let warm = Warm { dialect, target, headers, body, at };
+        ready.claim.held().memory.can_repeat(warm);
     }
 
     fn relay(&self, answer: Answer, aftermath: Box<dyn Aftermath>) -> Response {

@@ -74,6 +74,11 @@ impl Cached {
         self.pauses.iter().copied().chain(ends).map(Duration::from_millis).collect()
     }
 
+    /// The pauses between the requests so far.
+    pub(super) fn pauses_so_far(&self) -> impl Iterator<Item = Duration> {
+        self.pauses.iter().copied().map(Duration::from_millis)
+    }
+
     /// How many requests there were.
     pub(super) fn turns(&self) -> usize {
         self.turns

@@ -275,7 +275,7 @@ impl Session {
         let transcript = request.transcript;
         if let Some(recorder) = &mut self.recorder {
             match recorder.record(transcript, request.chain, &self.settings.rules, now).await {
-                Ok(found) => self.decided(found.ledger),
+                Ok(found) => self.decided(found.ledger.unwrap_or_default()),
                 Err(error) => said.say(format!("the store did not record the request: {error}")),
             }
         }

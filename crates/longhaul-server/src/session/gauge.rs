@@ -128,6 +128,11 @@ pub(super) struct Count {
 }
 
 impl Count {
+    /// Whether another count is of the same view, and corrected alike.
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        self.view == other.view && self.factor.to_bits() == other.factor.to_bits()
+    }
+
     /// Uncorrected.
     fn alone(&self) -> Tokens {
         self.tokens.share(1.0 / self.factor)

@@ -1,6 +1,8 @@
 //! A request as it came: what it says, and what its messages are known by.
 
-use longhaul_engine::identity::Identity;
+use std::sync::{Mutex, PoisonError};
+
+use longhaul_engine::identity::{Chains, Identity};
 use longhaul_engine::{Dialect, Transcript, wire};
 
 use crate::store::Tenant;
@@ -22,6 +24,25 @@ impl<'b> Incoming<'b> {
     ) -> Result<Self, String> {
         let (transcript, _) = wire::parse(dialect, body).map_err(|error| error.to_string())?;
         let chain = tenant.map(|tenant| tenant.identities().chain(&transcript)).unwrap_or_default();
+        Ok(Self { transcript, chain })
+    }
+
+    /// Reads one of many, of which some came before: what is said within a scope is none of another's.
+    pub fn read_within(
+        dialect: Dialect,
+        body: &'b str,
+        (tenant, scope): (&Tenant, &[u8]),
+        seen: &[Mutex<Chains>],
+    ) -> Result<Self, String> {
+        let (transcript, _) = wire::parse(dialect, body).map_err(|error| error.to_string())?;
+        // All requests of a session begin alike, and so find the part in which their messages are remembered.
+        let begins = transcript.message(transcript.lead()).map_or(0, str::len);
+        let mut own = Chains::default();
+        let mut part = seen
+            .get(begins % seen.len().max(1))
+            .map(|part| part.lock().unwrap_or_else(PoisonError::into_inner));
+        let chain =
+            tenant.identities().chain_within(scope, &transcript, part.as_deref_mut().unwrap_or(&mut own));
         Ok(Self { transcript, chain })
     }
 }

@@ -48,6 +48,7 @@ mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::cache::{self, Rhythm};
@@ -67,6 +68,7 @@ pub use hooks::{Compacted, Going, Host, MOST_KEPT, Quiet};
 pub use incoming::Incoming;
 pub use once::{Once, ask_once};
 pub use reply::{After, Reaction};
+pub use request::Touch;
 pub use scene::replay;
 pub use settings::{Automatic, First, Limits, Settings, Summarizer, Writer};
 pub use state::State;
@@ -75,7 +77,7 @@ pub use turn::{Action, Sizes, Turn};
 pub use windows::{Learned, Window};
 
 use background::Prepared;
-use gauge::Gauge;
+use gauge::{Count, Gauge};
 use recorder::Recorder;
 
 use crate::agents::Moment;
@@ -113,6 +115,12 @@ pub struct Session {
     previous: Ledger,
     /// What needs no second telling.
     told: BTreeSet<String>,
+    /// The view that was replayed last,
+    replayed: Option<u64>,
+    /// what it is known by,
+    hashed: Option<(u64, u64)>,
+    /// and what the client had sent when this was sent.
+    whole: Option<(Tokens, Count)>,
 }
 
 /// What was sent last.
@@ -152,6 +160,9 @@ impl Session {
             retry: None,
             previous: Ledger::default(),
             told: BTreeSet::new(),
+            replayed: None,
+            hashed: None,
+            whole: None,
         }
     }
 
@@ -224,6 +235,17 @@ impl Session {
         let cached = &self.state.cached;
         let (pauses, prefix) = (cached.pauses(now), cached.warm(now));
         cache::lifetime(&Rhythm { pauses: &pauses, prefix, added: cached.growth() }, price).lifetime
+    }
+
+    /// How likely it is, by its pauses so far, that a session which has rested so long comes back within so much more; nothing where
+    /// too few say it.
+    #[must_use]
+    pub fn returns(&self, rested: Duration, within: Duration) -> Option<f64> {
+        const ENOUGH: usize = 4;
+        let pauses = self.state.cached.pauses_so_far();
+        let longer: Vec<Duration> = pauses.filter(|pause| *pause >= rested).collect();
+        let back = longer.iter().filter(|pause| **pause < rested + within).count();
+        (longer.len() >= ENOUGH).then(|| back as f64 / longer.len() as f64)
     }
 
     /// Begins anew: the checkpoint, the counts, the cooldowns and the errors are forgotten, and a summary that is being made is ended.

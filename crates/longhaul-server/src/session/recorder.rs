@@ -15,6 +15,9 @@ use crate::store::{
     Tenant,
 };
 
+/// After so many requests at the latest the pace of a session is kept.
+const PACE_KEPT: usize = 16;
+
 /// A session in a store.
 pub(super) struct Recorder {
     store: Store,
@@ -27,8 +30,10 @@ pub(super) struct Recorder {
     envelope: Option<Identity>,
     /// What is new of the newest request, and not in the log yet.
     pending: Option<Batch>,
-    /// The state as it was kept last.
+    /// The state as it was kept last,
     kept: Option<String>,
+    /// and how many requests ago that is.
+    since: usize,
 }
 
 /// Where a compaction is kept.
@@ -43,8 +48,8 @@ pub(super) enum Kept {
 
 /// What a request is in the store.
 pub(super) struct Found {
-    /// What was decided about it before.
-    pub(super) ledger: Ledger,
+    /// What was decided about it before; nothing where that is what was decided about the request before it, from which it goes on.
+    pub(super) ledger: Option<Ledger>,
     /// The epoch of that.
     pub(super) epoch: Option<usize>,
     /// Whether somebody took a compaction back.
@@ -65,7 +70,7 @@ pub(super) enum Stood {
 
 impl Recorder {
     pub(super) fn new(store: Store, tenant: Tenant) -> Self {
-        Self { store, tenant, recorded: None, tip: None, envelope: None, pending: None, kept: None }
+        Self { store, tenant, recorded: None, tip: None, envelope: None, pending: None, kept: None, since: 0 }
     }
 
     /// Whose session it is.
@@ -119,10 +124,10 @@ impl Recorder {
                 None if before.is_some() => Stood::New,
                 None => Stood::AtHand,
             };
-            self.kept = kept;
+            self.kept = None;
         }
         let (ledger, epoch, held) =
-            (recorded.view.ledger.clone(), recorded.view.number, recorded.session.held);
+            (Some(recorded.view.ledger.clone()), recorded.view.number, recorded.session.held);
         self.recorded = Some(recorded);
         Ok(Found { ledger, epoch, held, stood })
     }
@@ -150,9 +155,8 @@ impl Recorder {
         let how = Keeping { rules, lease: None, at: now };
         let rest = Store::rest(&self.tenant, &session, transcript, chain, self.envelope, &how)?;
         self.pending = rest;
-        let view = &recorded.view;
-        let (ledger, epoch, held) = (view.ledger.clone(), view.number, session.held);
-        Ok(Some(Found { ledger, epoch, held, stood: Stood::AtHand }))
+        let (epoch, held) = (recorded.view.number, session.held);
+        Ok(Some(Found { ledger: None, epoch, held, stood: Stood::AtHand }))
     }
 
     /// Writes what waits.
@@ -213,12 +217,15 @@ impl Recorder {
     /// Keeps how the session stands, if that has changed.
     pub(super) async fn keep_state(&mut self, state: &Standing) -> Result<()> {
         let Some(recorded) = &self.recorded else { return Ok(()) };
-        let (json, id) = (json(state)?, recorded.session.id);
-        if self.kept.as_ref() == Some(&json) {
+        let (essence, id) = (json(&state.without_pace())?, recorded.session.id);
+        self.since += 1;
+        // The pace of a session is another with every request, and as good a little later.
+        if self.kept.as_ref() == Some(&essence) && self.since < PACE_KEPT {
             return Ok(());
         }
+        let json = json(state)?;
         self.store.keep_state(&self.tenant, id, redacted(&json, &recorded.session.key)?).await?;
-        self.kept = Some(json);
+        (self.kept, self.since) = (Some(essence), 0);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Trigger};
+use longhaul_engine::plan::{self, Outcome, Trigger};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::{Transcript, wire};
 
@@ -13,10 +13,22 @@ use super::compact::{Compaction, Extra};
 use super::due::{Cause, Need, Standing, Verdict};
 use super::gauge::{Count, Gauge};
 use super::recorder::Stood;
-use super::scene::{Request, Scene, Size, Wanted, hash, prompts, replayed};
+use super::scene::{Request, Scene, Size, Wanted, hash, prompts, replayed, replayed_on};
 use super::turn::{Action, Said, Sizes, Turn};
 use super::{Incoming, Recorder, Sent, Session, windows};
 use crate::agents::Moment;
+
+/// A last touch of what is sent, by whoever sends it.
+pub type Touch<'t> = dyn FnMut(&Session, &Transcript<'_>, &Policy) -> Option<String> + Send + 't;
+
+/// How a request stands to what came before it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Recalled {
+    /// Whether a compaction was taken back, and nobody has said anything since.
+    held: bool,
+    /// Whether it goes on from the request before it, with nothing decided in between.
+    goes_on: bool,
+}
 
 impl Session {
     /// A request is about to be sent: the body to send in its place, which may be the same. It never fails; what cannot be read is
@@ -31,9 +43,14 @@ impl Session {
     }
 
     /// The same for a request that was read already, with nothing written that can wait until the request is on its way: see
-    /// [`write`](Self::write).
-    pub async fn before_read<'b>(&mut self, incoming: &Incoming<'b>, now: Moment) -> Turn<'b> {
-        self.settle(incoming, &Wanted::Send, now).await
+    /// [`write`](Self::write). What is sent can be given a last touch that says nothing else.
+    pub async fn before_read<'b>(
+        &mut self,
+        incoming: &Incoming<'b>,
+        now: Moment,
+        touch: &mut Touch<'_>,
+    ) -> Turn<'b> {
+        self.settle(incoming, &Wanted::Send, now, touch).await
     }
 
     /// Writes what has waited: the newest messages, and how the session stands. What could not be written is said, and comes again
@@ -64,7 +81,7 @@ impl Session {
     ) -> Turn<'b> {
         let tenant = self.recorder.as_ref().map(Recorder::tenant);
         let mut turn = match Incoming::read(None, body, tenant) {
-            Ok(incoming) => self.settle(&incoming, wanted, now).await,
+            Ok(incoming) => self.settle(&incoming, wanted, now, &mut |_, _, _| None).await,
             Err(problem) => {
                 let host = Arc::clone(&self.host);
                 Turn::as_it_came(body, &problem, &mut Said::to(&*host))
@@ -79,6 +96,7 @@ impl Session {
         incoming: &Incoming<'b>,
         wanted: &Wanted,
         now: Moment,
+        touch: &mut Touch<'_>,
     ) -> Turn<'b> {
         let host = Arc::clone(&self.host);
         let mut said = Said::to(&*host);
@@ -87,7 +105,7 @@ impl Session {
             Ok(request) => request,
             Err(problem) => return Turn::as_it_came(incoming.transcript.body, &problem, &mut said),
         };
-        let turn = self.decide(request, wanted, now, &mut said).await;
+        let turn = self.decide(request, wanted, now, touch, &mut said).await;
         Turn { said: said.lines, ..turn }
     }
 
@@ -101,12 +119,15 @@ impl Session {
         let Incoming { transcript, chain } = incoming;
         let named = transcript.model.as_deref().unwrap_or(&self.settings.model).to_owned();
         self.turn_to(&named, said).await;
-        let held = self.record(incoming, now, said).await;
+        let Recalled { held, goes_on } = self.record(incoming, now, said).await;
         let learned = self.learned.get(&self.model).cloned().unwrap_or_default();
         let policy = windows::policy(&self.settings.config, &self.model, &learned)
             .map_err(|error| error.to_string())?;
         self.introduce(&policy, &learned, said);
-        let view = replayed(&self.ledger, transcript).map_err(|error| error.to_string())?;
+        let is_about_it = goes_on && self.replayed == Some(self.view);
+        let replay = if is_about_it { replayed_on } else { replayed };
+        let view = replay(&self.ledger, transcript).map_err(|error| error.to_string())?;
+        self.replayed = matches!(view, Cow::Owned(_)).then_some(self.view);
         let engine = plan::engine(policy.engine);
         Ok(Request { transcript, chain, policy, engine, view, held })
     }
@@ -134,10 +155,9 @@ impl Session {
         }
     }
 
-    /// Records a request, and takes over what the store knows of it. Whether a compaction was taken back, and nobody has said anything
-    /// since.
-    async fn record(&mut self, incoming: &Incoming<'_>, now: Moment, said: &mut Said<'_>) -> bool {
-        let Some(recorder) = &mut self.recorder else { return false };
+    /// Records a request, and takes over what the store knows of it.
+    async fn record(&mut self, incoming: &Incoming<'_>, now: Moment, said: &mut Said<'_>) -> Recalled {
+        let Some(recorder) = &mut self.recorder else { return Recalled::default() };
         let Incoming { transcript, chain } = incoming;
         match recorder.record(transcript, chain, &self.settings.rules, now).await {
             Ok(found) => {
@@ -147,15 +167,18 @@ impl Session {
                     Stood::New => self.state = self.state.for_another(),
                 }
                 let is_forgotten = found.epoch.is_some() && found.epoch == self.state.forgotten;
-                self.decided(if is_forgotten { Ledger::default() } else { found.ledger });
+                let goes_on = found.ledger.is_none();
+                if let Some(ledger) = found.ledger {
+                    self.decided(if is_forgotten { Ledger::default() } else { ledger });
+                }
                 let prompts = prompts(transcript).count();
                 let since = found.held.then(|| self.state.held_at.unwrap_or(prompts));
                 self.state.held_at = since;
-                since.is_some_and(|since| prompts <= since)
+                Recalled { held: since.is_some_and(|since| prompts <= since), goes_on }
             }
             Err(error) => {
                 said.say(format!("the store did not record the request: {error}"));
-                false
+                Recalled::default()
             }
         }
     }
@@ -175,6 +198,7 @@ impl Session {
         request: Request<'_, 'b>,
         wanted: &Wanted,
         now: Moment,
+        touch: &mut Touch<'_>,
         said: &mut Said<'_>,
     ) -> Turn<'b> {
         let own;
@@ -210,9 +234,22 @@ impl Session {
                 Count { tokens: outcome.report.tokens.after, view: self.view, ..count }
             }
         };
-        let whole = match &request.view {
-            Cow::Borrowed(_) => count.tokens,
-            Cow::Owned(_) => self.count(&request, request.transcript).tokens,
+        let whole = match (&request.view, self.whole) {
+            (Cow::Borrowed(_), _) => count.tokens,
+            // What the view has grown by, the whole has.
+            (Cow::Owned(_), Some((before, view))) if view.is_of(&count) => {
+                before + (count.tokens - view.tokens)
+            }
+            (Cow::Owned(_), _) => self.count(&request, request.transcript).tokens,
+        };
+        self.whole = Some((whole, sent));
+        let touched = match &compaction {
+            Compaction::Left { .. } => touch(self, seen, &request.policy),
+            Compaction::Overtaken { body } | Compaction::Done(Outcome { body, .. }) => {
+                let (dialect, policy) = (request.transcript.dialect, &request.policy);
+                wire::parse(dialect, body).ok().and_then(|(sent, _)| touch(self, &sent, policy))
+            }
+            Compaction::Planned(_) => None,
         };
         let Request { view, policy, .. } = request;
         let mut turn = match compaction {
@@ -237,6 +274,9 @@ impl Session {
             }
         };
         turn.sizes = Some(Sizes { whole, sent: sent.tokens });
+        if let Some(touched) = touched {
+            turn.body = Cow::Owned(touched);
+        }
         if *wanted == Wanted::Send {
             self.note_sent(&turn, sent, &policy, now);
         }
@@ -292,11 +332,23 @@ impl Session {
     fn note_sent(&mut self, turn: &Turn<'_>, count: Count, policy: &Policy, now: Moment) {
         self.sent = match turn.action {
             Action::None => Sent::Original,
-            Action::Replayed | Action::Compacted => Sent::Rewritten(hash(&self.ledger)),
+            Action::Replayed | Action::Compacted => Sent::Rewritten(self.hash()),
         };
         (self.retry, self.at_threshold) = (None, Trigger::Preflight);
         self.gauge.sent(count);
         self.state.cached.sent(count.tokens, policy, now);
+    }
+
+    /// What the decisions in force are known by.
+    fn hash(&mut self) -> u64 {
+        match self.hashed {
+            Some((view, hash)) if view == self.view => hash,
+            _ => {
+                let hash = hash(&self.ledger);
+                self.hashed = Some((self.view, hash));
+                hash
+            }
+        }
     }
 
     pub(super) async fn keep_state(&mut self) -> crate::store::Result<()> {

@@ -7,7 +7,7 @@ use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::Engine;
 use longhaul_engine::policy::Policy;
 use longhaul_engine::transcript::{Speaker, Unit, UnitKind};
-use longhaul_engine::{Refused, Transcript};
+use longhaul_engine::{Refused, Rewrite, Transcript};
 
 use super::command::Compress;
 use super::gauge::{Count, Measured};
@@ -57,8 +57,16 @@ pub(super) struct Scene<'r, 'b> {
 
 /// What decisions make of a request that they are about.
 pub(super) fn replayed<'b>(ledger: &Ledger, transcript: &Transcript<'b>) -> Result<Cow<'b, str>, Refused> {
-    let replay = ledger.replay(transcript)?;
-    Ok(replay.map_or(Cow::Borrowed(transcript.body), |replay| Cow::Owned(replay.apply(transcript.body))))
+    Ok(applied(ledger.replay(transcript)?, transcript))
+}
+
+/// The same of a request that goes on from one that they were about.
+pub(super) fn replayed_on<'b>(ledger: &Ledger, transcript: &Transcript<'b>) -> Result<Cow<'b, str>, Refused> {
+    Ok(applied(ledger.replay_on(transcript)?, transcript))
+}
+
+fn applied<'b>(replay: Option<Rewrite>, transcript: &Transcript<'b>) -> Cow<'b, str> {
+    replay.map_or(Cow::Borrowed(transcript.body), |replay| Cow::Owned(replay.apply(transcript.body)))
 }
 
 /// What decisions make of a request; nothing where that is the request itself.

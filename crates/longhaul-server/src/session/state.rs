@@ -39,6 +39,11 @@ pub struct State {
 }
 
 impl State {
+    /// It but for the pace of its requests.
+    pub(super) fn without_pace(&self) -> Self {
+        Self { cached: Cached::default(), ..self.clone() }
+    }
+
     /// How another session begins beside this one: the same models rest, and the same money is spent.
     pub(super) fn for_another(&self) -> Self {
         Self { breaker: self.breaker.anew(), cooldowns: self.cooldowns.clone(), ..Self::default() }

@@ -96,8 +96,17 @@ impl Store {
     /// What [`record`](Self::record) would find of a request, with nothing written: the session that it goes on from or forks, and
     /// what was decided about it. Nothing where a session would begin.
     pub async fn find(&self, tenant: &Tenant, transcript: &Transcript<'_>) -> Result<Option<Recorded>> {
-        let chain = tenant.identities().chain(transcript);
-        if let Some(Located { session, known }) = self.locate(tenant, &chain).await? {
+        self.find_chain(tenant, transcript, &tenant.identities().chain(transcript)).await
+    }
+
+    /// The same, for a request whose messages are known by these identities.
+    pub(crate) async fn find_chain(
+        &self,
+        tenant: &Tenant,
+        transcript: &Transcript<'_>,
+        chain: &[Identity],
+    ) -> Result<Option<Recorded>> {
+        if let Some(Located { session, known }) = self.locate(tenant, chain).await? {
             let view = self.view(tenant, &session, transcript).await?;
             return Ok(Some(Recorded { session, new: chain.len() - known, view }));
         }

@@ -6,3 +6,4 @@ mod simulator;
 mod corpus;
 mod first;
 mod ground;
+mod keeping;

@@ -53,7 +53,7 @@ fn told() -> Traffic {
         },
         broke: Some("the tools changed since request 3".to_owned()),
         added: Duration::from_micros(1_300),
-        took: Duration::from_millis(2_000),
+        took: Duration::from_secs(2),
         usd: Some(Dollars(0.012_345_678)),
         usd_without: Some(Dollars(0.002)),
     }

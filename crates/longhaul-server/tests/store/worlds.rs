@@ -102,7 +102,7 @@ fn shimmed(ground: &Ground, fail: &str, turns: usize) -> Command {
 
 async fn a_limit_on_the_size_of_files_is_told_as_no_room(ground: Ground) {
     // In blocks of 512 or 1024 bytes, by the shell.
-    for (world, blocks) in [400, 900, 2_000].into_iter().enumerate() {
+    for (world, blocks) in [600, 900, 2_000].into_iter().enumerate() {
         let file = ground.folder.path().join(format!("{world}.store.db"));
         let worker = attempt(&file, 400);
         let mut limited = Command::new("sh");
