@@ -242,6 +242,8 @@ impl Call {
             ready.is_sent(&self.gateway);
             self.can_repeat(&mut ready);
         }
+        // It is on its way: as long as the answer takes, nobody needs it any more.
+        ready.body = None;
         let session = ready.claim.session().name();
         let (action, expected) = (ready.action.to_string(), ready.expected.to_string());
         let Sizes { whole, sent } = ready.sizes;
