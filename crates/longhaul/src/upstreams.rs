@@ -96,6 +96,13 @@ impl Destination {
         shown(&self.upstream, self.dialect)
     }
 
+    /// Whose server that is.
+    pub(crate) fn origin(&self) -> String {
+        let address = self.address();
+        let (scheme, host) = (address.split("://").next().unwrap_or_default(), authority(&address));
+        format!("{scheme}://{host}")
+    }
+
     /// Who pays, in words.
     pub(crate) fn payer(&self) -> String {
         self.key_env
@@ -211,7 +218,9 @@ mod tests {
             ),
         ];
         for (dialect, base_url, address) in cases {
-            assert_eq!(to(dialect, base_url).unwrap().address(), address);
+            let there = to(dialect, base_url).unwrap();
+            assert_eq!(there.address(), address);
+            assert!(address.starts_with(&there.origin()) && there.origin().matches('/').count() == 2);
         }
     }
 

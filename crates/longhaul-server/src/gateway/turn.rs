@@ -21,7 +21,7 @@ use super::settings::Switch;
 use super::{Gateway, body, commands, speech};
 use crate::session::{Reaction, Sizes};
 use crate::store::{Action as TrafficAction, Day, Traffic};
-use crate::upstream::{Letter, Patience, Response as Answer, Retries, Stage, Trouble};
+use crate::upstream::{Letter, Patience, Progress, Reading, Response as Answer, Retries, Stage, Trouble};
 
 /// Headers of ours, which no upstream is shown.
 const OURS: &str = "x-longhaul-";
@@ -37,6 +37,10 @@ const SHORTEST: usize = 4096;
 const MOST_TRIES: usize = 5;
 /// So many bytes are read at once, on the threads that wait.
 const AT_ONCE: usize = 256 * 1024;
+/// The events that say that a request was taken, and no more.
+const TAKEN: [&str; 3] = ["response.created", "response.in_progress", "response.queued"];
+/// So much of an answer is held back at most until it says more.
+const MOST_AHEAD: usize = 2 * 1024 * 1024;
 /// What only the provider can go on from: it has the history, and we do not.
 const STATEFUL: &[u8] = b"\"previous_response_id\"";
 
@@ -229,7 +233,31 @@ impl Call {
         let body = body.unwrap_or(&self.original).clone();
         let target = target(&self.parts);
         let letter = Letter { method: self.parts.method.clone(), target, headers, body: body.into() };
-        self.gateway.client.forward(upstream, letter, &self.gateway.patience()).await
+        let mut answer = self.gateway.client.forward(upstream, letter, &self.gateway.patience()).await?;
+        if self.dialect == Dialect::Responses && answer.trouble.is_none() {
+            self.look_ahead(&mut answer).await;
+        }
+        Ok(answer)
+    }
+
+    /// In this dialect a request that is too long is taken, and refused by the first event that says more than that it was taken. Until
+    /// then nothing is handed on, so that a smaller one can be sent in its place.
+    async fn look_ahead(&self, answer: &mut Answer) {
+        let upstream = self.gateway.settings.upstreams.of(self.dialect);
+        let mut reading = Reading::new(Arc::clone(upstream), self.dialect);
+        let mut taken = Vec::new();
+        while let Ok(Some(piece)) = answer.body.next().await {
+            taken.extend_from_slice(&piece);
+            match reading.feed(&piece) {
+                Err(trouble @ (Trouble::TooLong { .. } | Trouble::TooLarge(_))) => {
+                    answer.trouble = Some(trouble);
+                }
+                Ok(Progress::More) if taken.len() < MOST_AHEAD && says_nothing_yet(&taken) => continue,
+                _ => {}
+            }
+            break;
+        }
+        answer.body.put_back(Bytes::from(taken));
     }
 
     /// Hands an answer on, whatever it is.
@@ -248,6 +276,8 @@ impl Call {
             ready.is_sent(&self.gateway);
             self.can_repeat(&mut ready);
         }
+        // It is on its way: as long as the answer takes, nobody needs it any more.
+        ready.body = None;
         let session = ready.claim.session().name();
         let (action, expected) = (ready.action.to_string(), ready.expected.to_string());
         let Sizes { whole, sent } = ready.sizes;
@@ -346,6 +376,13 @@ pub(super) fn scope(headers: &HeaderMap) -> Vec<u8> {
 /// The path of a request, and what stands behind it.
 pub(super) fn target(parts: &Parts) -> String {
     parts.uri.path_and_query().map_or_else(|| "/".to_owned(), |target| target.as_str().to_owned())
+}
+
+/// Whether a stream of events only says so far that a request was taken.
+fn says_nothing_yet(events: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(events);
+    let mut names = text.lines().filter_map(|line| line.strip_prefix("event:")).map(str::trim);
+    text.trim_start().starts_with("event:") && names.all(|name| TAKEN.contains(&name))
 }
 
 /// Whether the provider has the history, and is only told to go on.

@@ -24,3 +24,4 @@ mod passing;
 mod raw;
 mod stopping;
 mod streams;
+mod told;

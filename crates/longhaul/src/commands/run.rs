@@ -99,7 +99,7 @@ fn tell(plan: &Plan, agent: &Agent, url: &str) {
     let dialects = [Dialect::Messages, Dialect::Chat, Dialect::Responses];
     let mut places: Vec<String> = Vec::new();
     for there in dialects.into_iter().filter_map(|dialect| plan.to(dialect)) {
-        let place = format!("{} ({} pays)", there.address(), there.payer());
+        let place = format!("{} ({} pays)", there.origin(), there.payer());
         if !places.contains(&place) {
             places.push(place);
         }

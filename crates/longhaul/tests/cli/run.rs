@@ -83,7 +83,7 @@ fn each_agent_is_given_what_it_needs_before_its_own_arguments() {
         other.out
     );
     assert!(other.err.contains("this program is not known; it is given ANTHROPIC_BASE_URL"), "{}", other.err);
-    assert!(other.err.lines().last().unwrap().contains("no request of ./mine came through"), "{}", other.err);
+    assert!(other.err.lines().last().unwrap().contains("no request of ./mine was answered"), "{}", other.err);
 
     agent(&folder, "opencode", "echo \"$OPENCODE_CONFIG_CONTENT\"");
     let replaced = run(&folder, &["--", "./opencode"], &[("OPENCODE_CONFIG_CONTENT", "{}")]);

@@ -82,6 +82,12 @@ impl Reading {
         Ok(Progress::More)
     }
 
+    /// Whether it was told that this is all.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.draft.ended
+    }
+
     /// Whether what came so far may be all of it: it was told to be, or it is one document.
     #[must_use]
     pub fn is_told_to_end(&self) -> bool {

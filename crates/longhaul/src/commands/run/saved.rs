@@ -7,7 +7,7 @@ use longhaul_server::gateway::Sums;
 pub(super) fn line(sums: &Sums, program: &str) -> String {
     if sums.requests == 0 {
         return format!(
-            "no request of {program} came through; it may have an address of its own configured, or not have asked a model"
+            "no request of {program} was answered by a model; it may have an address of its own configured, or not have asked one"
         );
     }
     let mut said = vec![counted(sums.requests, "request"), counted(sums.compactions, "compaction")];
@@ -57,6 +57,6 @@ mod tests {
         assert!(
             line(&worse, "claude").ends_with("2 requests as they came, $1.25 spent, $0.25 more than without")
         );
-        assert!(line(&Sums::default(), "claude").starts_with("no request of claude came through"));
+        assert!(line(&Sums::default(), "claude").starts_with("no request of claude was answered by a model"));
     }
 }
