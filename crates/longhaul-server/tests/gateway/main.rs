@@ -18,6 +18,7 @@ mod ground;
 mod heard;
 mod holes;
 mod hushed;
+mod overtaken;
 mod pages;
 mod postgres;
 mod street;
