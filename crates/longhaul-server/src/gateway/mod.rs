@@ -8,7 +8,7 @@
 //!                └── a copy: usage ──▶ the session, the store, the counts
 //! ```
 //!
-//! - `listen` has the connections, `door` who is let in, `turn` one request from its bytes to its answer.
+//! - `listen` has the connections, `names` and `door` who is let in, `turn` one request from its bytes to its answer.
 //! - `prepare` finds the session ([`live`] holds those at hand), replays and compacts; `marks` sets cache marks; `memory` knows what
 //!   the provider should still have, and so why it missed.
 //! - `relay` hands an answer on and reads a copy; `speech` has what we say ourselves, in the dialect; `commands` what people type for us.
@@ -25,6 +25,7 @@ mod listen;
 mod live;
 mod marks;
 mod memory;
+mod names;
 mod prepare;
 mod relay;
 mod settings;
@@ -42,21 +43,22 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, UPGRADE};
-use longhaul_engine::Dialect;
+use http::request::Parts;
 use longhaul_engine::identity::Chains;
+use longhaul_engine::{Dialect, Tokens};
 use tokio::sync::Semaphore;
 
 pub use settings::{Access, KeepAlive, Limits, Settings, Switch, Upstreams};
 pub use tally::Sums;
 
-use door::Door;
+use door::{Closed, Door, Guest};
 use keep_alive::Purse;
 use live::Live;
 use tally::Tally;
 
 use crate::agents::Moment;
 use crate::session::{Host, Incoming};
-use crate::store::Store;
+use crate::store::{Day, Store};
 use crate::upstream::{Client, Letter, Models, Trouble};
 
 /// What the world around a gateway is like.
@@ -150,7 +152,10 @@ impl Gateway {
             .with_state(self)
     }
 
-    async fn health(State(gateway): State<Arc<Self>>) -> Response {
+    async fn health(State(gateway): State<Arc<Self>>, request: Request) -> Response {
+        if let Err(closed) = gateway.show(&request.into_parts().0).await {
+            return (closed.status, closed.said).into_response();
+        }
         if !gateway.is_ready.load(Ordering::Relaxed) {
             return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
         }
@@ -164,42 +169,72 @@ impl Gateway {
     }
 
     async fn metrics(State(gateway): State<Arc<Self>>, request: Request) -> Response {
-        if let Err(closed) = Door::check_names(&request.into_parts().0, &gateway.settings) {
+        if let Err(closed) = gateway.show(&request.into_parts().0).await {
             return (closed.status, closed.said).into_response();
         }
         let page = gateway.tally.page(gateway.live.count());
         ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
     }
 
+    /// Lets somebody see a page about the gateway.
+    async fn show(&self, parts: &Parts) -> Result<(), Closed> {
+        names::check(parts, &self.settings)?;
+        self.door.show(&self.store, &parts.headers, self.settings.access, self.now()).await
+    }
+
+    /// Lets somebody in who wants something of the upstream of a dialect. Nothing of a body is looked at before.
+    async fn let_in(&self, parts: &Parts, dialect: Dialect) -> Result<Guest, Closed> {
+        names::check(parts, &self.settings)?;
+        let (upstream, access, now) = (self.settings.upstreams.of(dialect), self.settings.access, self.now());
+        let guest = self.door.admit(&self.store, &parts.headers, upstream, access, now).await?;
+        let limited =
+            guest.granted.as_ref().and_then(|granted| Some((granted.id, granted.limits.tokens_per_day?)));
+        let Some((key, most)) = limited else { return Ok(guest) };
+        let day = Day::of(now);
+        match self.store.use_key(key, Tokens::ZERO, day).await {
+            Ok(used) if used >= most => Err(Closed::until(
+                day.left(now),
+                format!("the key's limit of {most} tokens a day is reached"),
+            )),
+            Ok(_) => Ok(guest),
+            Err(error) => {
+                tracing::warn!("the store does not say what a key used: {error}");
+                Ok(guest)
+            }
+        }
+    }
+
     /// Counts what would be sent, not what the client has: it is what the window is filled with.
     async fn count_tokens(State(gateway): State<Arc<Self>>, request: Request) -> Response {
         let (parts, incoming) = request.into_parts();
+        let guest = match gateway.let_in(&parts, Dialect::Messages).await {
+            Ok(guest) => guest,
+            Err(closed) => return closed.answer(Dialect::Messages),
+        };
         let limits = gateway.settings.limits;
         let original = match body::read(incoming, limits.body, limits.pieces).await {
             Ok(original) => original,
             Err(problem) => return speech::error(Dialect::Messages, problem.status(), problem.said()),
         };
-        let replayed = gateway.replayed(&parts, &original).await;
+        let replayed = gateway.replayed(&parts, &original, guest).await;
         let body = replayed.map_or(original, bytes::Bytes::from);
         gateway.hand_over(parts, Dialect::Messages, body.into()).await
     }
 
     /// What the decisions so far make of a body; nothing where that is the body itself.
-    async fn replayed(&self, parts: &http::request::Parts, original: &bytes::Bytes) -> Option<String> {
+    async fn replayed(&self, parts: &Parts, original: &bytes::Bytes, guest: Guest) -> Option<String> {
         if self.settings.compression == Switch::Off
             || parts.headers.contains_key(http::header::CONTENT_ENCODING)
         {
             return None;
         }
         let text = body::text(&parts.headers, original, self.settings.limits.body)?;
-        let upstream = self.settings.upstreams.of(Dialect::Messages);
-        let guest =
-            self.door.admit(&self.store, &parts.headers, upstream, self.settings.access).await.ok()?;
+        let tenant = guest.tenant?;
         let (store, runtime) = (self.store.clone(), tokio::runtime::Handle::current());
         let work = move || {
             let text = std::str::from_utf8(&text).ok()?;
             let incoming = Incoming::read(Dialect::Messages, text, None).ok()?;
-            let found = runtime.block_on(store.find(&guest.tenant, &incoming.transcript)).ok()??;
+            let found = runtime.block_on(store.find(&tenant, &incoming.transcript)).ok()??;
             crate::session::replay(&found.view.ledger, &incoming.transcript)
         };
         tokio::task::spawn_blocking(work).await.ok()?
@@ -209,6 +244,9 @@ impl Gateway {
     async fn pass(State(gateway): State<Arc<Self>>, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         let dialect = dialect_of(&parts);
+        if let Err(closed) = gateway.let_in(&parts, dialect).await {
+            return closed.answer(dialect);
+        }
         if parts.headers.contains_key(UPGRADE) {
             // What comes through a socket of another kind could not be made smaller; who asks for one has another way.
             let said = "no connection is upgraded here; send requests one by one";
@@ -217,24 +255,11 @@ impl Gateway {
         gateway.hand_over(parts, dialect, reqwest::Body::wrap_stream(body.into_data_stream())).await
     }
 
-    /// Hands a request over to the upstream of a dialect, and its answer back.
-    async fn hand_over(
-        &self,
-        parts: http::request::Parts,
-        dialect: Dialect,
-        body: reqwest::Body,
-    ) -> Response {
-        if let Err(closed) = Door::check_names(&parts, &self.settings) {
-            return speech::error(dialect, closed.status, &closed.said);
-        }
+    /// Hands a request of somebody who was let in over to the upstream of a dialect, and its answer back.
+    async fn hand_over(&self, parts: Parts, dialect: Dialect, body: reqwest::Body) -> Response {
         let upstream = self.settings.upstreams.of(dialect);
-        let guest = self.door.admit(&self.store, &parts.headers, upstream, self.settings.access).await;
-        let guest = match guest {
-            Ok(guest) => guest,
-            Err(closed) => return speech::error(dialect, closed.status, &closed.said),
-        };
         let mut headers = turn::outgoing(&parts.headers);
-        guest.pay(&mut headers, upstream);
+        door::pay(&mut headers, upstream);
         let letter = Letter { method: parts.method.clone(), target: turn::target(&parts), headers, body };
         self.tally.passed();
         match self.client.forward(upstream, letter, &self.patience()).await {
@@ -258,18 +283,20 @@ impl Gateway {
                     Trouble::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
                     _ => StatusCode::BAD_GATEWAY,
                 };
+                let trouble = door::hushed(&parts.headers, trouble);
                 speech::error(dialect, status, &format!("longhaul: {trouble}"))
             }
         }
     }
 }
 
-/// Whose a request of another kind is: what only one provider's clients send gives it away.
-fn dialect_of(parts: &http::request::Parts) -> Dialect {
-    let headers = &parts.headers;
-    if headers.contains_key("anthropic-version") || parts.uri.path().starts_with("/v1/messages") {
+/// Whose a request of another kind is: what only one provider's clients send gives it away. A key goes where its header belongs.
+fn dialect_of(parts: &Parts) -> Dialect {
+    let (headers, path) = (&parts.headers, parts.uri.path());
+    let is_messages = headers.contains_key("anthropic-version") || headers.contains_key("x-api-key");
+    if is_messages || path.starts_with("/v1/messages") {
         Dialect::Messages
-    } else if parts.uri.path().starts_with("/v1/chat") {
+    } else if path.starts_with("/v1/chat") {
         Dialect::Chat
     } else {
         Dialect::Responses
