@@ -7,8 +7,12 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, StatusCode};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use tokio::time::timeout;
+
+/// For so long what comes of a body that is too large is thrown away, before that is said.
+const LISTENS: Duration = Duration::from_secs(2);
 
 /// Why there is no body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub(super) async fn read(mut body: Body, most: usize, pieces: Duration) -> Resul
     while let Some(frame) = timeout(pieces, body.frame()).await.map_err(|_| Refused::TooSlow)? {
         let Ok(piece) = frame.map_err(|_| Refused::Broken)?.into_data() else { continue };
         if read.len() + only.as_ref().map_or(0, Bytes::len) + piece.len() > most {
+            // Who is still sending would not hear it.
+            let _ = timeout(LISTENS, async { while let Some(Ok(_)) = body.frame().await {} }).await;
             return Err(Refused::TooLarge);
         }
         match only.take() {
@@ -54,6 +60,26 @@ pub(super) async fn read(mut body: Body, most: usize, pieces: Duration) -> Resul
         }
     }
     Ok(only.unwrap_or_else(|| Bytes::from(read)))
+}
+
+/// A body that is handed on as it comes, each piece of which may take only so long. Where there is none, none is announced.
+pub(super) fn onward(body: Body, pieces: Duration) -> reqwest::Body {
+    if body.is_end_stream() {
+        return reqwest::Body::default();
+    }
+    reqwest::Body::wrap_stream(futures_util::stream::unfold(body, move |mut body| async move {
+        loop {
+            let frame = match timeout(pieces, body.frame()).await {
+                Ok(frame) => frame?.map_err(std::io::Error::other),
+                Err(_) => Err(std::io::Error::other(Refused::TooSlow.said())),
+            };
+            match frame.map(http_body::Frame::into_data) {
+                Ok(Ok(piece)) => return Some((Ok(piece), body)),
+                Ok(Err(_trailers)) => {}
+                Err(error) => return Some((Err(error), body)),
+            }
+        }
+    }))
 }
 
 /// The text of a body, unpacked. Nothing where it is packed in a way that is not known, larger than that, or no text.

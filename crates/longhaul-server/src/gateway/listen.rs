@@ -5,12 +5,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::Gateway;
@@ -31,9 +33,14 @@ impl Gateway {
         let limits = self.settings.limits;
         let mut builder = Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head);
-        builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .keep_alive_interval(Some(limits.head));
         let routes = TowerToHyperService::new(Arc::clone(&self).routes());
-        let (connections, graceful) = (Arc::new(Semaphore::new(limits.connections)), GracefulShutdown::new());
+        let (places, graceful) = (Arc::new(Semaphore::new(limits.connections)), GracefulShutdown::new());
+        let mut connections = JoinSet::new();
         let mut stop = pin!(stop);
         let warmer = self.settings.keep_alive.map(|_| {
             let gateway = Arc::clone(&self);
@@ -46,7 +53,7 @@ impl Gateway {
         });
         loop {
             let accepted = tokio::select! {
-                accepted = accept(&listener, &connections) => accepted,
+                accepted = accept(&listener, &places) => accepted,
                 () = &mut stop => break,
             };
             let (stream, room) = match accepted {
@@ -58,11 +65,26 @@ impl Gateway {
                 }
             };
             let _ = stream.set_nodelay(true);
-            let connection =
-                builder.serve_connection_with_upgrades(TokioIo::new(stream), routes.clone()).into_owned();
+            let (asked, routes) = (Arc::new(Notify::new()), routes.clone());
+            let asks = Arc::clone(&asked);
+            let service = service_fn(move |request| {
+                asks.notify_one();
+                routes.call(request)
+            });
+            let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
             let connection = graceful.watch(connection);
-            tokio::spawn(async move {
-                if let Err(error) = connection.await {
+            while connections.try_join_next().is_some() {}
+            connections.spawn(async move {
+                let mut connection = pin!(connection);
+                // Until it is known what is spoken, nobody else looks at the time.
+                let ended = tokio::select! {
+                    ended = &mut connection => ended,
+                    asked = timeout(limits.head, asked.notified()) => match asked {
+                        Ok(()) => connection.await,
+                        Err(_) => Ok(()),
+                    },
+                };
+                if let Err(error) = ended {
                     tracing::debug!("a connection ended: {error}");
                 }
                 drop(room);
@@ -75,6 +97,10 @@ impl Gateway {
         }
         if timeout(limits.drain, graceful.shutdown()).await.is_err() {
             tracing::warn!("answers were still open after {} s, and are cut", limits.drain.as_secs());
+        }
+        connections.shutdown().await;
+        if timeout(limits.deadline, self.pending.done()).await.is_err() {
+            tracing::warn!("not all was written down in {} s", limits.deadline.as_secs());
         }
         Ok(())
     }

@@ -23,6 +23,8 @@ pub(super) struct Memory {
     pub(super) caching: Option<(String, String, Caching)>,
     /// What was found of its marks.
     pub(super) places: Option<Found>,
+    /// Whether requests go without marks, because the provider did not take them with some.
+    pub(super) is_unmarked: bool,
     last: Option<Last>,
     /// What the client had sent when it sent last, by the provider's measure.
     whole: Tokens,

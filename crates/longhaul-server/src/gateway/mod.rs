@@ -26,6 +26,7 @@ mod live;
 mod marks;
 mod memory;
 mod names;
+mod pending;
 mod prepare;
 mod relay;
 mod settings;
@@ -41,12 +42,13 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use http::StatusCode;
-use http::header::{CONTENT_TYPE, UPGRADE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
 use http::request::Parts;
+use http::{Method, StatusCode};
 use longhaul_engine::identity::Chains;
 use longhaul_engine::{Dialect, Tokens};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 pub use settings::{Access, KeepAlive, Limits, Settings, Switch, Upstreams};
 pub use tally::Sums;
@@ -54,10 +56,12 @@ pub use tally::Sums;
 use door::{Closed, Door, Guest};
 use keep_alive::Purse;
 use live::Live;
+use pending::Pending;
+use prepare::Job;
 use tally::Tally;
 
 use crate::agents::Moment;
-use crate::session::{Host, Incoming};
+use crate::session::Host;
 use crate::store::{Day, Store};
 use crate::upstream::{Client, Letter, Models, Trouble};
 
@@ -82,6 +86,8 @@ pub struct Gateway {
     /// What messages are known by that came before, in parts that are locked one by one.
     chains: [Mutex<Chains>; 16],
     tally: Tally,
+    /// What is still to be written down of answers that have ended.
+    pending: Pending,
     /// What was spent on keeping caches warm.
     purse: Purse,
     /// How much is made ready at a time.
@@ -110,6 +116,7 @@ impl Gateway {
             door: Door::default(),
             chains: std::array::from_fn(|_| Mutex::default()),
             tally: Tally::new(),
+            pending: Pending::default(),
             purse: Purse::default(),
             workers: Arc::new(Semaphore::new(cores * FOR_EACH_CORE)),
             requests: AtomicU64::new(0),
@@ -168,6 +175,7 @@ impl Gateway {
         }
     }
 
+    #[expect(clippy::unused_async, reason = "the router takes nothing else")]
     async fn metrics(State(gateway): State<Arc<Self>>, request: Request) -> Response {
         if let Err(closed) = gateway.show(&request.into_parts().0).await {
             return (closed.status, closed.said).into_response();
@@ -216,43 +224,53 @@ impl Gateway {
             Ok(original) => original,
             Err(problem) => return speech::error(Dialect::Messages, problem.status(), problem.said()),
         };
-        let replayed = gateway.replayed(&parts, &original, guest).await;
-        let body = replayed.map_or(original, bytes::Bytes::from);
+        let replayed = timeout(limits.deadline, gateway.replayed(&parts, &guest, &original)).await;
+        let body = replayed.ok().flatten().map_or(original, bytes::Bytes::from);
         gateway.hand_over(parts, Dialect::Messages, body.into()).await
     }
 
     /// What the decisions so far make of a body; nothing where that is the body itself.
-    async fn replayed(&self, parts: &Parts, original: &bytes::Bytes, guest: Guest) -> Option<String> {
+    async fn replayed(
+        self: &Arc<Self>,
+        parts: &Parts,
+        guest: &Guest,
+        original: &bytes::Bytes,
+    ) -> Option<String> {
         if self.settings.compression == Switch::Off
             || parts.headers.contains_key(http::header::CONTENT_ENCODING)
         {
             return None;
         }
         let text = body::text(&parts.headers, original, self.settings.limits.body)?;
-        let tenant = guest.tenant?;
-        let (store, runtime) = (self.store.clone(), tokio::runtime::Handle::current());
-        let work = move || {
-            let text = std::str::from_utf8(&text).ok()?;
-            let incoming = Incoming::read(Dialect::Messages, text, None).ok()?;
-            let found = runtime.block_on(store.find(&tenant, &incoming.transcript)).ok()??;
-            crate::session::replay(&found.view.ledger, &incoming.transcript)
-        };
-        tokio::task::spawn_blocking(work).await.ok()?
+        let (gateway, tenant) = (Arc::clone(self), guest.tenant.clone()?);
+        let scope = turn::scope(&parts.headers);
+        let job = Job { gateway, tenant, dialect: Dialect::Messages, text, scope };
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::spawn_blocking(move || runtime.block_on(job.replayed())).await.ok()?
     }
 
     /// Anything else goes through as it came.
     async fn pass(State(gateway): State<Arc<Self>>, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         let dialect = dialect_of(&parts);
-        if let Err(closed) = gateway.let_in(&parts, dialect).await {
-            return closed.answer(dialect);
+        if parts.method == Method::CONNECT {
+            let said = "this gateway connects nobody to anything but its upstreams";
+            return speech::error(dialect, StatusCode::METHOD_NOT_ALLOWED, said);
         }
         if parts.headers.contains_key(UPGRADE) {
             // What comes through a socket of another kind could not be made smaller; who asks for one has another way.
             let said = "no connection is upgraded here; send requests one by one";
             return speech::error(dialect, StatusCode::UPGRADE_REQUIRED, said);
         }
-        gateway.hand_over(parts, dialect, reqwest::Body::wrap_stream(body.into_data_stream())).await
+        if climbs(parts.uri.path()) {
+            let said = "a path that climbs with .. is not forwarded";
+            return speech::error(dialect, StatusCode::BAD_REQUEST, said);
+        }
+        if let Err(closed) = gateway.let_in(&parts, dialect).await {
+            return closed.answer(dialect);
+        }
+        let body = body::onward(body, gateway.settings.limits.pieces);
+        gateway.hand_over(parts, dialect, body).await
     }
 
     /// Hands a request of somebody who was let in over to the upstream of a dialect, and its answer back.
@@ -260,6 +278,12 @@ impl Gateway {
         let upstream = self.settings.upstreams.of(dialect);
         let mut headers = turn::outgoing(&parts.headers);
         door::pay(&mut headers, upstream);
+        // What is handed on as it comes has the length that was announced.
+        if body.as_bytes().is_none()
+            && let Some(length) = parts.headers.get(CONTENT_LENGTH)
+        {
+            headers.insert(CONTENT_LENGTH, length.clone());
+        }
         let letter = Letter { method: parts.method.clone(), target: turn::target(&parts), headers, body };
         self.tally.passed();
         match self.client.forward(upstream, letter, &self.patience()).await {
@@ -288,6 +312,11 @@ impl Gateway {
             }
         }
     }
+}
+
+/// Whether a path names what is above it, in any of the ways that an address can be read.
+fn climbs(path: &str) -> bool {
+    path.split(['/', '\\']).any(|step| step.to_ascii_lowercase().replace("%2e", ".") == "..")
 }
 
 /// Whose a request of another kind is: what only one provider's clients send gives it away. A key goes where its header belongs.

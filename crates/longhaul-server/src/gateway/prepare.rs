@@ -18,7 +18,7 @@ use super::commands::{self, Asked};
 use super::live::{Claim, Held};
 use super::marks::Caching;
 use super::memory::{Expected, Memory, Next};
-use crate::session::{Action, Incoming, Session, Sizes};
+use crate::session::{Action, Incoming, Session, Sizes, replay};
 use crate::store::{Action as TrafficAction, Tenant};
 
 /// A request to be made ready.
@@ -37,6 +37,8 @@ pub(super) struct Ready {
     pub(super) claim: Claim,
     /// The body; nothing where the client's own goes on as it came.
     pub(super) body: Option<Bytes>,
+    /// Whether marks of ours are in it.
+    pub(super) is_marked: bool,
     pub(super) action: TrafficAction,
     pub(super) sizes: Sizes,
     pub(super) model: String,
@@ -108,9 +110,11 @@ impl Job {
         let Held { session, memory } = claim.held();
         let before = memory.counted();
         let mut outgoing = Outgoing { chain: None, expected: Expected::First };
+        let mut is_marked = false;
         let mut touch = |session: &Session, sent: &Transcript<'_>, policy: &Policy| {
             let (body, seen) = self.mark(session, memory, sent, policy, &model)?;
             outgoing = seen;
+            is_marked = body.is_some();
             body
         };
         let turn = session.before_read(&incoming, now, &mut touch).await;
@@ -118,21 +122,46 @@ impl Job {
             tracing::info!(session = claim.session().name(), "{line}");
         }
         gateway.live.ends_with(&claim, incoming.chain.last());
-        let kept = claim.session().id().is_some();
         let action = match turn.action {
-            Action::None if !kept => TrafficAction::Bypassed("store".to_owned()),
+            Action::None if !claim.session().is_recorded() => TrafficAction::Bypassed("store".to_owned()),
+            Action::None if turn.measured.is_none() => TrafficAction::Bypassed("engine".to_owned()),
             Action::None => TrafficAction::None,
             Action::Replayed => TrafficAction::Replayed,
             Action::Compacted => TrafficAction::Compacted,
         };
         let sizes = turn.sizes.unwrap_or(Sizes { whole: Tokens::ZERO, sent: Tokens::ZERO });
         let Outgoing { chain, expected } = outgoing;
+        let is_bypassed = matches!(action, TrafficAction::Bypassed(_));
         let body = match turn.body {
+            _ if is_bypassed => None,
             Cow::Owned(body) => Some(Bytes::from(body)),
             Cow::Borrowed(body) if is_stripped => Some(Bytes::from(body.to_owned())),
             Cow::Borrowed(_) => None,
         };
-        Prepared::Ready(Box::new(Ready { claim, body, action, sizes, model, expected, before, chain }))
+        let is_marked = is_marked && body.is_some();
+        Prepared::Ready(Box::new(Ready {
+            claim,
+            body,
+            is_marked,
+            action,
+            sizes,
+            model,
+            expected,
+            before,
+            chain,
+        }))
+    }
+
+    /// What the decisions so far make of it; nothing where that is the body itself.
+    pub(super) async fn replayed(&self) -> Option<String> {
+        let text = self.text();
+        let is_on = self.gateway.settings.commands.is_on();
+        let stripped = is_on.then(|| commands::find(self.dialect, text)).flatten().map(|found| found.body);
+        let incoming = self.read(stripped.as_deref().unwrap_or(text)).ok()?;
+        let Incoming { transcript, chain } = &incoming;
+        let found = self.gateway.store.find_chain(&self.tenant, transcript, chain).await.ok().flatten();
+        let replayed = found.and_then(|found| replay(&found.view.ledger, transcript));
+        replayed.or_else(|| stripped.clone())
     }
 
     pub(super) fn read<'b>(&self, text: &'b str) -> Result<Incoming<'b>, String> {
@@ -166,7 +195,8 @@ impl Job {
         };
         let too_short = (!marked.reaches).then(|| caching.minimum());
         let expected = memory.expect(&Next { chain: &marked.chain, lives, too_short }, now);
-        Some((marked.body, Outgoing { chain: Some(marked.chain), expected }))
+        let body = marked.body.filter(|_| !memory.is_unmarked);
+        Some((body, Outgoing { chain: Some(marked.chain), expected }))
     }
 }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName};
 use longhaul_engine::Dialect;
 
 use super::speech;
 use super::tally::Open;
-use crate::upstream::{Pieces, Reading, Reply, Upstream};
+use crate::upstream::{Pieces, Progress, Reading, Reply, Upstream};
 
 /// What concerns one connection, and not the request.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -55,6 +55,8 @@ pub(super) struct Relay {
     /// The copy that is read, as long as it can be.
     copy: Option<Reading>,
     events: Option<Tail>,
+    /// Whether the provider has said that this is all.
+    told: bool,
     aftermath: Option<Box<dyn Aftermath>>,
     /// The bytes that are still to come, where the head says how many.
     left: Option<u64>,
@@ -72,13 +74,16 @@ impl Relay {
         open: Open,
     ) -> Self {
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let events = kind.starts_with("text/event-stream").then(Tail::default);
+        // Behind what is packed no event could be read.
+        let is_plain = headers.get(CONTENT_ENCODING).is_none_or(|packed| packed == "identity");
+        let events = (is_plain && kind.starts_with("text/event-stream")).then(Tail::default);
         if events.is_some() {
             headers.remove(CONTENT_LENGTH);
         }
         let copy = Some(Reading::new(Arc::clone(upstream), dialect));
         let left = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        Self { pieces, dialect, copy, events, aftermath: Some(aftermath), left, ended: false, _open: open }
+        let aftermath = Some(aftermath);
+        Self { pieces, dialect, copy, events, told: false, aftermath, left, ended: false, _open: open }
     }
 
     /// As the body of a response.
@@ -95,10 +100,10 @@ impl Relay {
         }
         match self.pieces.next().await {
             Ok(Some(piece)) => {
-                if let Some(copy) = &mut self.copy
-                    && copy.feed(&piece).is_err()
-                {
-                    self.copy = None;
+                match self.copy.as_mut().map(|copy| copy.feed(&piece)) {
+                    Some(Ok(Progress::Ended)) => self.told = true,
+                    Some(Err(_)) => self.copy = None,
+                    Some(Ok(Progress::More)) | None => {}
                 }
                 if let Some(tail) = &mut self.events {
                     tail.pass(&piece);
@@ -106,7 +111,7 @@ impl Relay {
                 self.left = self.left.map(|left| left.saturating_sub(piece.len() as u64));
                 if self.left == Some(0) {
                     // Nobody asks for more than the head promised.
-                    self.is_whole();
+                    let _ = self.whole();
                 }
                 Some(Ok(piece))
             }
@@ -115,31 +120,35 @@ impl Relay {
                 let is_whole =
                     self.copy.as_ref().is_none_or(Reading::is_told_to_end) || self.events.is_none();
                 if is_whole {
-                    self.is_whole();
-                    return None;
+                    return self.whole();
                 }
-                self.cut("the upstream ended its answer in the midst of it")
+                Some(self.cut("the upstream ended its answer in the midst of it"))
             }
             Err(trouble) => {
                 self.ended = true;
-                self.cut(&trouble.to_string())
+                // A connection that breaks behind the end of a stream takes nothing away from it.
+                if self.told && self.events.is_some() {
+                    return self.whole();
+                }
+                Some(self.cut(&trouble.to_string()))
             }
         }
     }
 
     /// All of it is handed on.
-    fn is_whole(&mut self) {
+    fn whole(&mut self) -> Option<io::Result<Bytes>> {
         self.ended = true;
         let reply = self.copy.take().and_then(|copy| copy.finish().ok());
         self.over(Ending::Whole(reply));
+        None
     }
 
     /// Says that no more comes: as an event of the dialect, or, where there is no place for one, by breaking off too.
-    fn cut(&mut self, said: &str) -> Option<io::Result<Bytes>> {
+    fn cut(&mut self, said: &str) -> io::Result<Bytes> {
         self.over(Ending::Cut);
-        let Some(tail) = &self.events else { return Some(Err(io::Error::other(said.to_owned()))) };
+        let Some(tail) = &self.events else { return Err(io::Error::other(said.to_owned())) };
         let event = format!("{}{}", tail.closing(self.dialect), speech::error_event(self.dialect, said));
-        Some(Ok(Bytes::from(event)))
+        Ok(Bytes::from(event))
     }
 
     fn over(&mut self, ending: Ending) {
@@ -153,7 +162,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         // Who leaves behind the mark that ends an answer has all of it.
         if self.events.is_some() && self.copy.as_ref().is_some_and(Reading::has_ended) {
-            self.is_whole();
+            let _ = self.whole();
         }
         self.over(Ending::Left);
     }
@@ -162,12 +171,15 @@ impl Drop for Relay {
 /// Where in a stream of events its newest byte stands.
 #[derive(Debug, Default)]
 struct Tail {
-    /// Whether something stands in the event that is not ended,
-    in_event: bool,
-    /// and in its line.
-    in_line: bool,
+    /// What the line that is not ended begins with.
+    line: Vec<u8>,
+    /// Whether the event that is not ended has data.
+    has_data: bool,
     after_return: bool,
 }
+
+/// How a line with data begins.
+const DATA: &[u8] = b"data:";
 
 impl Tail {
     fn pass(&mut self, bytes: &[u8]) {
@@ -176,19 +188,24 @@ impl Tail {
             self.after_return = byte == b'\r';
             match byte {
                 _ if second_half => {}
-                b'\n' | b'\r' => self.in_event = std::mem::take(&mut self.in_line),
-                _ => (self.in_event, self.in_line) = (true, true),
+                b'\n' | b'\r' => {
+                    self.has_data = !self.line.is_empty() && (self.has_data || self.line == DATA);
+                    self.line.clear();
+                }
+                _ if self.line.len() < DATA.len() => self.line.push(byte),
+                _ => {}
             }
         }
     }
 
-    /// What ends an event that broke off, so that it can be taken for nothing that it might have become.
+    /// What stands between an event that broke off and an error: a line that broke off is ended, and data that might be all there was
+    /// to come, the end of the answer too, becomes data of nothing. An event that has none yet becomes the error.
     fn closing(&self, dialect: Dialect) -> String {
-        if !self.in_event {
-            return String::new();
+        let line = if self.line.is_empty() { "" } else { "\n" };
+        if !self.has_data && self.line != DATA {
+            return line.to_owned();
         }
-        let line = if self.in_line { "\n" } else { "" };
-        let name = if dialect == Dialect::Messages { "event: error\n" } else { "" };
+        let name = if dialect == Dialect::Chat { "" } else { "event: error\n" };
         format!("{line}{name}data: broken off\n\n")
     }
 }
@@ -221,6 +238,11 @@ mod tests {
             ("data: a\n", "data: broken off\n\n"),
             ("data: a", "\ndata: broken off\n\n"),
             (": ping\n\ndata: [DONE]", "\ndata: broken off\n\n"),
+            ("data: a\nid: 1", "\ndata: broken off\n\n"),
+            ("data: a\n\nevent: b", "\n"),
+            ("data: a\n\nevent: b\n", ""),
+            ("data: a\n\ndat", "\n"),
+            (": ping", "\n"),
         ] {
             let mut tail = Tail::default();
             tail.pass(text.as_bytes());

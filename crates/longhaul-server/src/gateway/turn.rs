@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HOST};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
 use longhaul_engine::prices::Usage;
@@ -41,6 +41,8 @@ const TAKEN: [&str; 3] = ["response.created", "response.in_progress", "response.
 const MOST_AHEAD: usize = 2 * 1024 * 1024;
 /// About so many bytes of a body are a token, where nobody counts.
 const BYTES_OF_A_TOKEN: u64 = 4;
+/// So many bytes are read at once, on the threads that wait.
+const AT_ONCE: usize = 256 * 1024;
 /// What only the provider can go on from: it has the history, and we do not.
 const STATEFUL: &[u8] = b"\"previous_response_id\"";
 
@@ -95,25 +97,19 @@ impl Call {
         if self.parts.headers.get(BYPASS).is_some_and(|value| value == "1") {
             return self.pass(bypassed("asked")).await;
         }
-        let Some(text) = body::text(&self.parts.headers, &self.original, settings.limits.body) else {
-            return self.pass(bypassed("unreadable")).await;
+        let Some(tenant) = self.guest.tenant.clone() else {
+            return self.pass(bypassed("store")).await;
+        };
+        let text = match self.text().await {
+            Ok(text) => text,
+            Err(reason) => return self.pass(bypassed(reason)).await,
         };
         if text.len() < SHORTEST && !commands::may_be_in(&text) {
             return self.pass(TrafficAction::None).await;
         }
-        if self.dialect == Dialect::Responses && is_stateful(&text) {
-            return self.pass(bypassed("stateful")).await;
-        }
-        let Some(tenant) = self.guest.tenant.clone() else {
-            return self.pass(bypassed("store")).await;
-        };
-        let job = Arc::new(Job {
-            gateway: Arc::clone(&self.gateway),
-            tenant,
-            dialect: self.dialect,
-            text,
-            scope: self.parts.headers.get(SESSION).map(|id| id.as_bytes().to_vec()).unwrap_or_default(),
-        });
+        let (gateway, dialect) = (Arc::clone(&self.gateway), self.dialect);
+        let scope = scope(&self.parts.headers);
+        let job = Arc::new(Job { gateway, tenant, dialect, text, scope });
         match job.run(None).await {
             Prepared::Ready(ready) => self.send(job, ready).await,
             Prepared::Command(asked) => commands::answer(&job, asked).await,
@@ -124,15 +120,37 @@ impl Call {
         }
     }
 
+    /// The body as text, or why it has to go as it came. What takes long is done where nobody waits for the thread.
+    async fn text(&self) -> Result<Bytes, &'static str> {
+        let (headers, original) = (self.parts.headers.clone(), self.original.clone());
+        let (dialect, most) = (self.dialect, self.gateway.settings.limits.body);
+        let is_long = original.len() > AT_ONCE || headers.contains_key(CONTENT_ENCODING);
+        let read = move || match body::text(&headers, &original, most) {
+            None => Err("unreadable"),
+            Some(text) if dialect == Dialect::Responses && is_stateful(&text) => Err("stateful"),
+            Some(text) => Ok(text),
+        };
+        if !is_long {
+            return read();
+        }
+        tokio::task::spawn_blocking(read).await.unwrap_or(Err("engine"))
+    }
+
     /// Sends a request that was made ready; where the provider finds it too long, a smaller one; where it does not take what was
     /// rewritten, the original.
     async fn send(self, job: Arc<Job>, mut ready: Box<Ready>) -> Response {
         let added = self.started.elapsed();
+        // Whether it was tried without marks.
+        let mut unmarked = false;
         for tries in 0.. {
             let answer = match self.forward(ready.body.as_ref()).await {
                 Ok(answer) => answer,
                 Err(trouble) => return self.no_answer(&trouble),
             };
+            if unmarked && answer.trouble.is_some() {
+                // They were not what was wrong.
+                ready.claim.held().memory.is_unmarked = false;
+            }
             let Some(trouble) = answer.trouble.as_ref().filter(|_| tries < MOST_TRIES) else {
                 return self.hand_on(answer, Some(ready), added);
             };
@@ -162,6 +180,19 @@ impl Call {
                     ready.body = None;
                     ready.sizes.sent = ready.sizes.whole;
                     ready.action = TrafficAction::Bypassed("refused".to_owned());
+                }
+                // It may be our marks that it does not take.
+                Reaction::GiveUp(_) if ready.is_marked && matches!(trouble, Trouble::BadRequest(_)) => {
+                    ready.claim.held().memory.is_unmarked = true;
+                    let Ready { claim, .. } = *ready;
+                    let Prepared::Ready(again) = job.run(Some(claim)).await else {
+                        return self.hand_on(answer, None, added);
+                    };
+                    self.gateway.tally.again("marks");
+                    (ready, unmarked) = (again, true);
+                    if ready.body.is_none() {
+                        ready.action = TrafficAction::Bypassed("refused".to_owned());
+                    }
                 }
                 Reaction::Wait(_) | Reaction::GiveUp(_) => return self.hand_on(answer, Some(ready), added),
             }
@@ -305,6 +336,8 @@ impl Call {
             Trouble::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
             _ => StatusCode::BAD_GATEWAY,
         };
+        let none = traffic(TrafficAction::None, None, self.gateway.now());
+        self.gateway.tally.answered(self.dialect, status.as_u16(), &none, None);
         speech::error(self.dialect, status, &format!("longhaul: {trouble}"))
     }
 }
@@ -315,10 +348,17 @@ pub(super) fn outgoing(headers: &HeaderMap) -> HeaderMap {
     without_hops(&mut headers);
     headers.remove(HOST);
     headers.remove(CONTENT_LENGTH);
+    // Who waited for a sign to go on has had it from us.
+    headers.remove(EXPECT);
     let ours: Vec<HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with(OURS)).cloned().collect();
     ours.iter().filter(|name| **name != super::door::KEY).for_each(|name| drop(headers.remove(name)));
     headers
+}
+
+/// What a client says of its session, so that it is told from others that begin alike.
+pub(super) fn scope(headers: &HeaderMap) -> Vec<u8> {
+    headers.get(SESSION).map(|id| id.as_bytes().to_vec()).unwrap_or_default()
 }
 
 /// The path of a request, and what stands behind it.
@@ -417,7 +457,12 @@ impl Aftermath for Turned {
     fn over(self: Box<Self>, ending: Ending) {
         // The next request may line up at once; what follows is written while it comes.
         self.ready.claim.free();
-        tokio::spawn(self.settle(ending).in_current_span());
+        let begun = self.gateway.pending.begin();
+        let settled = async move {
+            self.settle(ending).await;
+            drop(begun);
+        };
+        tokio::spawn(settled.in_current_span());
     }
 }
 

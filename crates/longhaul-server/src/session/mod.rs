@@ -115,6 +115,8 @@ pub struct Session {
     previous: Ledger,
     /// What needs no second telling.
     told: BTreeSet<String>,
+    /// Whether the store knows the newest request.
+    is_recorded: bool,
     /// The view that was replayed last,
     replayed: Option<u64>,
     /// what it is known by,
@@ -160,6 +162,7 @@ impl Session {
             retry: None,
             previous: Ledger::default(),
             told: BTreeSet::new(),
+            is_recorded: false,
             replayed: None,
             hashed: None,
             whole: None,
@@ -219,6 +222,12 @@ impl Session {
     #[must_use]
     pub fn id(&self) -> Option<SessionId> {
         self.recorder.as_ref().and_then(Recorder::id)
+    }
+
+    /// Whether the store knows the newest request; not where there is none, or it did not answer.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.is_recorded
     }
 
     /// The numbers that hold for the model of the newest request.

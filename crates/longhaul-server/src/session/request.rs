@@ -159,7 +159,9 @@ impl Session {
     async fn record(&mut self, incoming: &Incoming<'_>, now: Moment, said: &mut Said<'_>) -> Recalled {
         let Some(recorder) = &mut self.recorder else { return Recalled::default() };
         let Incoming { transcript, chain } = incoming;
-        match recorder.record(transcript, chain, &self.settings.rules, now).await {
+        let found = recorder.record(transcript, chain, &self.settings.rules, now).await;
+        self.is_recorded = found.is_ok();
+        match found {
             Ok(found) => {
                 match found.stood {
                     Stood::AtHand => {}

@@ -25,13 +25,16 @@ pub struct Response {
 /// A body in pieces.
 pub struct Pieces {
     source: Source,
-    due: Due,
+    /// When the first piece has to be there, as long as it is not.
+    first: Option<Due>,
     idle: Duration,
+    whole: Instant,
 }
 
-/// What was read ahead comes first, then what is still on the wire.
+/// What was read ahead comes first, also that it broke off there, then what is still on the wire.
 struct Source {
     ahead: Option<Bytes>,
+    broke: Option<Trouble>,
     wire: reqwest::Response,
 }
 
@@ -59,17 +62,21 @@ impl Due {
 impl Pieces {
     /// Of an answer whose head has come. The first piece is part of what was waited for with the head.
     pub(super) fn of(response: reqwest::Response, due: Due, idle: Duration) -> Self {
-        Self { source: Source { ahead: None, wire: response }, due, idle }
+        let source = Source { ahead: None, broke: None, wire: response };
+        Self { source, first: Some(due), idle, whole: due.whole }
     }
 
-    /// The next piece; none, where the body has ended as it should.
+    /// The next piece; none, where the body has ended as it should. Time counts while it is waited for, and not while nobody asks.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
-        let piece = match self.source.ahead.take() {
-            Some(ahead) => Some(ahead),
-            None => self.due.wait(self.source.wire.chunk()).await?.map_err(|_| Trouble::CutShort)?,
-        };
-        self.due = Due::from_now(Stage::Idle, self.idle, self.due.whole);
-        Ok(piece)
+        if let Some(ahead) = self.source.ahead.take() {
+            return Ok(Some(ahead));
+        }
+        if let Some(trouble) = self.source.broke.take() {
+            return Err(trouble);
+        }
+        let idle = || Due::from_now(Stage::Idle, self.idle, self.whole);
+        let due = self.first.take().unwrap_or_else(idle);
+        due.wait(self.source.wire.chunk()).await?.map_err(|_| Trouble::CutShort)
     }
 
     /// What was taken comes again, before the rest.
@@ -81,10 +88,14 @@ impl Pieces {
     /// It stays to be read.
     pub(super) async fn peek(&mut self, most: usize) -> Bytes {
         let mut read = Vec::new();
-        while let Ok(Some(piece)) = self.next().await {
-            read.extend_from_slice(&piece);
-            if read.len() >= most {
-                break;
+        while read.len() < most {
+            match self.next().await {
+                Ok(Some(piece)) => read.extend_from_slice(&piece),
+                Ok(None) => break,
+                Err(trouble) => {
+                    self.source.broke = Some(trouble);
+                    break;
+                }
             }
         }
         let read = Bytes::from(read);

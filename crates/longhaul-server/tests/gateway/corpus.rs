@@ -171,7 +171,13 @@ fn floor(body: &str, dialect: Dialect) -> u64 {
     let (policy, _) = Policy::new(&Config::default(), &model).unwrap();
     let engine = plan::engine(policy.engine);
     let wish = Wish { force: true, to_tokens: Some(Tokens(1)), ..Wish::default() };
-    match engine.plan(&policy, &wish, &Default::default(), &mut Known::default(), &transcript) {
+    match engine.plan(
+        &policy,
+        &wish,
+        &longhaul_engine::ledger::Ledger::default(),
+        &mut Known::default(),
+        &transcript,
+    ) {
         Ok(Plan::Leave(report)) => report.tokens.floor.number(),
         Ok(Plan::Ready(outcome)) => outcome.report.tokens.floor.number(),
         Err(_) => 0,

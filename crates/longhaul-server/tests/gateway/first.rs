@@ -12,6 +12,8 @@ async fn a_session_grows_past_its_window_and_is_compacted_and_replayed() {
     let simulator = Simulator::start(Settings::window(16_000)).await;
     let ground = Ground::start(with_window(settings(&simulator.origin()), MODEL, 16_000), &simulator).await;
     let mut agent = Agent::new(MODEL);
+    // A shorter request belongs to no session yet.
+    agent.step(60);
     let mut actions = Vec::new();
     for _ in 0..30 {
         agent.step(60);

@@ -9,7 +9,7 @@ use longhaul_engine::Tokens;
 use longhaul_engine::config::{Config, ModelOverride};
 use longhaul_server::agents::Moment;
 use longhaul_server::gateway::{Access, Gateway, Limits, Settings, Switch, Upstreams, World};
-use longhaul_server::session::{self, Quiet};
+use longhaul_server::session::{self, Host, Quiet};
 use longhaul_server::store::{Place, Store, Sync};
 use longhaul_server::upstream::{Client, Network, Provider, Proxies, Upstream};
 use reqwest::Response;
@@ -72,11 +72,20 @@ impl Ground {
     }
 
     pub(crate) async fn with_store(settings: Settings, store: Store, clock: Arc<AtomicI64>) -> Self {
+        Self::with_host(settings, store, clock, Arc::new(Quiet)).await
+    }
+
+    pub(crate) async fn with_host(
+        settings: Settings,
+        store: Store,
+        clock: Arc<AtomicI64>,
+        host: Arc<dyn Host>,
+    ) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let clock: Arc<dyn Fn() -> Moment + Send + std::marker::Sync> =
             Arc::new(move || Moment(NOON + clock.load(Ordering::SeqCst)));
-        let world = World { clock, host: Arc::new(Quiet) };
+        let world = World { clock, host };
         let gateway = Gateway::new(settings, store.clone(), client(), world);
         let (stop, stopped) = oneshot::channel::<()>();
         let served = Arc::clone(&gateway);
@@ -94,10 +103,15 @@ impl Ground {
 
     /// Sends a body to a path.
     pub(crate) async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
+        self.request(path, body).send().await.unwrap()
+    }
+
+    /// The same, before it is sent.
+    pub(crate) fn request(&self, path: &str, body: impl Into<reqwest::Body>) -> reqwest::RequestBuilder {
         let request =
             self.http.post(format!("{}{path}", self.url)).header("content-type", "application/json");
         let request = request.header("anthropic-version", "2023-06-01");
-        request.header("x-api-key", "sk-client-of-the-test").body(body).send().await.unwrap()
+        request.header("x-api-key", "sk-client-of-the-test").body(body)
     }
 
     pub(crate) async fn post_json(&self, path: &str, body: &Value) -> Response {
@@ -110,6 +124,45 @@ impl Ground {
         if let Some(serving) = self.serving.take() {
             serving.await.unwrap();
         }
+    }
+}
+
+/// A folder that is gone when the test is.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let mut bytes = [0_u8; 8];
+        getrandom::fill(&mut bytes).unwrap();
+        let folder =
+            std::env::temp_dir().join(format!("longhaul-gateway-{:016x}", u64::from_le_bytes(bytes)));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
+    /// Takes all tables out of the store that is here, as a foolish hand would.
+    pub(crate) fn break_store(&self) {
+        let database = rusqlite::Connection::open(self.0.join("store.db")).unwrap();
+        database.busy_timeout(Duration::from_secs(20)).unwrap();
+        let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
+        let tables: Vec<String> = {
+            let mut tables = database.prepare(tables).unwrap();
+            tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        database.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+        for table in tables {
+            database.execute_batch(&format!("DROP TABLE IF EXISTS \"{table}\"")).unwrap();
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Delivery {
     pub(crate) pace: Duration,
     /// The connection is closed when so many bytes of the body are sent.
     pub(crate) cut: Option<usize>,
+    /// The body ends when so many bytes of it are sent, as if that were all.
+    pub(crate) ends: Option<usize>,
 }
 
 /// What is sent at once.
@@ -69,7 +71,7 @@ pub(super) struct Sending {
 
 impl Sending {
     pub(super) fn new(events: Vec<Bytes>, delivery: Delivery, watch: Watch) -> Self {
-        let mut left = delivery.cut.unwrap_or(usize::MAX);
+        let mut left = delivery.cut.or(delivery.ends).unwrap_or(usize::MAX);
         let mut steps = VecDeque::new();
         for piece in pieces(events, delivery.pieces) {
             let sent = piece.slice(..piece.len().min(left));

@@ -91,7 +91,7 @@ impl Reading {
     /// Whether what came so far may be all of it: it was told to be, or it is one document.
     #[must_use]
     pub fn is_told_to_end(&self) -> bool {
-        !matches!(self.shape, Shape::Events(_)) || self.draft.ended || self.draft.is_finished()
+        matches!(self.shape, Shape::Json(_)) || self.draft.ended || self.draft.is_finished()
     }
 
     /// There is no more: what was said, if it was said to the end.
