@@ -1,43 +1,59 @@
 //! Who is let in, and whose sessions are theirs.
 //!
-//! A browser can be made to send requests to this machine by any page that it shows; names that are not ours and pages of others are
-//! turned away before anything else is looked at. What a client shows as its key is a word to be looked up or hashed, and nothing more:
-//! it is never stored, and never part of a statement.
+//! A browser can be made to send requests to this machine by any page that it shows; [`names`] turns away what comes under a name that
+//! is not ours and what pages of others send, before anything else is looked at. What a client shows as its key is a word to be looked
+//! up or hashed, and nothing more: it is never stored, and never part of a statement.
+//!
+//! ```text
+//! x-longhaul-key ───────────────────────────┐ ours: looked up, and shown to nobody else
+//! x-api-key, authorization, api-key ──ours?─┤
+//!                                   └─theirs┴─▶ goes to the upstream as it came; its hash says whose sessions are theirs
+//! ```
+//!
+//! A key of ours stands in the provider's place only where the gateway has a key of its own for that provider to put there. Where keys
+//! are wanted, pages about the gateway itself (`/healthz`, `/metrics`) want one too: any of them, in either place.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
-use http::request::Parts;
+use axum::response::Response;
+use http::header::{AUTHORIZATION, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
+use longhaul_engine::Dialect;
 
-use super::settings::{Access, Settings};
-use crate::store::{Granted, KeyId, Result, Store, Tenant};
-use crate::upstream::Upstream;
+use super::settings::Access;
+use super::speech;
+use crate::agents::Moment;
+use crate::store::{Granted, KeyId, Result, Secret, Store, Tenant};
+use crate::upstream::{Trouble, Upstream};
 
 /// The header that carries a key of ours.
 pub(super) const KEY: HeaderName = HeaderName::from_static("x-longhaul-key");
 /// Where clients put a provider's key.
-const CREDENTIALS: [HeaderName; 3] =
+static CREDENTIALS: [HeaderName; 3] =
     [HeaderName::from_static("x-api-key"), AUTHORIZATION, HeaderName::from_static("api-key")];
+/// What stands before a key in some of these places.
+const BEARER: &str = "bearer ";
+/// Shorter ones are words that stand for no key; texts are full of them.
+const SHORTEST: usize = 8;
 /// So many tenants are remembered; then they are looked up again.
 const MOST_TENANTS: usize = 10_000;
 /// A key that was found is believed for so long: one that is taken back works no longer than that.
 const BELIEVED: Duration = Duration::from_secs(5);
-/// No key is longer.
-const LONGEST: usize = 4096;
+/// While the store does not answer nobody can take a key back either, and one that was found is believed for so long.
+const BELIEVED_ALONE: Duration = Duration::from_mins(5);
+const MINUTE: Duration = Duration::from_mins(1);
+/// When to come back, where it is the store that has to.
+const SOON: Duration = Duration::from_secs(5);
 
 /// Somebody who was let in.
 #[derive(Clone)]
 pub(super) struct Guest {
-    /// Whose sessions are theirs; nothing where the store does not say, and then nothing can be kept for them.
+    /// Whose sessions are theirs. Nobody's, where the store does not say: then the request goes through as it came.
     pub(super) tenant: Option<Tenant>,
     /// The key of ours that it came with.
     pub(super) granted: Option<Granted>,
-    /// The header that carried it, which nobody else is shown.
-    spent: Option<HeaderName>,
 }
 
 /// Why somebody is not.
@@ -45,11 +61,33 @@ pub(super) struct Guest {
 pub(super) struct Closed {
     pub(super) status: StatusCode,
     pub(super) said: String,
+    /// When it is worth another try.
+    after: Option<Duration>,
 }
 
 impl Closed {
-    fn new(status: StatusCode, said: impl Into<String>) -> Self {
-        Self { status, said: said.into() }
+    pub(super) fn new(status: StatusCode, said: impl Into<String>) -> Self {
+        Self { status, said: said.into(), after: None }
+    }
+
+    /// A limit that is reached, until so much time has passed.
+    pub(super) fn until(after: Duration, said: String) -> Self {
+        Self { after: Some(after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, said) }
+    }
+
+    fn no_store() -> Self {
+        let said = "the store that knows the keys does not answer; try again";
+        Self { after: Some(SOON), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, said) }
+    }
+
+    /// What is said to who stands outside, in the words of a dialect.
+    pub(super) fn answer(&self, dialect: Dialect) -> Response {
+        let mut response = speech::error(dialect, self.status, &self.said);
+        if let Some(after) = self.after {
+            let seconds = after.as_millis().div_ceil(1000).max(1) as u64;
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
     }
 }
 
@@ -57,116 +95,116 @@ impl Closed {
 #[derive(Default)]
 pub(super) struct Door {
     tenants: Mutex<HashMap<String, Tenant>>,
-    granted: Mutex<HashMap<String, (Instant, Granted)>>,
-    minutes: Mutex<HashMap<KeyId, (Instant, u32)>>,
+    granted: Mutex<HashMap<String, (Moment, Granted)>>,
+    minutes: Mutex<HashMap<KeyId, (Moment, u32)>>,
 }
 
 impl Door {
-    /// Turns away what comes under a name that is not ours, or from a page of somebody else.
-    pub(super) fn check_names(parts: &Parts, settings: &Settings) -> std::result::Result<(), Closed> {
-        let authority = parts.uri.authority().map(http::uri::Authority::as_str);
-        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).or(authority);
-        let is_ours = |name: &str| {
-            let name = name.trim_start_matches('[').trim_end_matches(']');
-            name.eq_ignore_ascii_case("localhost")
-                || name.parse::<IpAddr>().is_ok()
-                || settings.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
-        };
-        match host.map(without_port) {
-            // Who has a key could not have been tricked into coming.
-            _ if settings.access == Access::Keys && settings.hosts.is_empty() => {}
-            Some(name) if is_ours(name) => {}
-            _ => {
-                let said = "this gateway does not answer to that host name; add it to gateway.hosts";
-                return Err(Closed::new(StatusCode::FORBIDDEN, said));
-            }
-        }
-        let Some(origin) = parts.headers.get(ORIGIN) else { return Ok(()) };
-        let page = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-        match page.map(|(_, host)| without_port(host)) {
-            Some(name) if is_ours(name) => Ok(()),
-            _ => Err(Closed::new(StatusCode::FORBIDDEN, "requests of other web pages are not answered")),
-        }
-    }
-
-    /// Finds out who it is.
+    /// Finds out who it is that wants something of an upstream.
     pub(super) async fn admit(
         &self,
         store: &Store,
         headers: &HeaderMap,
         upstream: &Upstream,
         access: Access,
+        now: Moment,
     ) -> std::result::Result<Guest, Closed> {
-        let failed = |error: crate::store::StoreError| {
-            Closed::new(StatusCode::SERVICE_UNAVAILABLE, format!("the store does not answer: {error}"))
-        };
-        let own = headers.get(KEY).map(|value| (KEY, value));
-        let theirs = CREDENTIALS.iter().find_map(|name| Some((name.clone(), headers.get(name)?)));
-        // Where the gateway pays the provider, a client's place for the provider's key holds ours.
-        let shown = own.or_else(|| theirs.clone().filter(|_| upstream.own_key().is_some()));
-        if let Some((name, value)) = shown {
-            let secret = value.to_str().unwrap_or_default();
-            let secret = secret.strip_prefix("Bearer ").unwrap_or(secret).trim();
-            if let Some(granted) = self.granted(store, secret).await.map_err(failed)? {
-                self.within_limits(&granted)?;
-                return Ok(Guest {
-                    tenant: Some(granted.tenant.clone()),
-                    granted: Some(granted),
-                    spent: Some(name),
-                });
-            }
-            if access == Access::Keys || name == KEY {
-                return Err(Closed::new(StatusCode::UNAUTHORIZED, "no such key of this gateway"));
-            }
-        }
-        if access == Access::Keys {
-            let said = "this gateway wants a key of its own, in x-longhaul-key";
+        let ours = theirs(headers).find(|secret| Secret::is_one(secret));
+        let shown = headers.get(KEY).map(|value| secret_of(value).unwrap_or_default());
+        if shown.is_none() && ours.is_some() && upstream.own_key().is_none() {
+            let said = "a key of this gateway stands where the provider's belongs; send it as x-longhaul-key";
             return Err(Closed::new(StatusCode::UNAUTHORIZED, said));
         }
-        let credential = theirs.map_or(b"".as_slice(), |(_, value)| value.as_bytes());
-        let tenant = self.tenant_of(store, credential).await;
-        let tenant = tenant.inspect_err(|error| tracing::warn!("the store does not answer: {error}"));
-        Ok(Guest { tenant: tenant.ok(), granted: None, spent: None })
+        if let Some(secret) = shown.or(ours) {
+            let granted = self.key(store, secret, now).await?;
+            self.within_minute(&granted, now)?;
+            return Ok(Guest { tenant: Some(granted.tenant.clone()), granted: Some(granted) });
+        }
+        if access == Access::Keys {
+            return Err(no_key());
+        }
+        let tenant = self.tenant_of(store, headers).await;
+        let tenant = tenant.map_err(|error| tracing::warn!("the store does not say who it is: {error}")).ok();
+        Ok(Guest { tenant, granted: None })
     }
 
-    async fn granted(&self, store: &Store, secret: &str) -> Result<Option<Granted>> {
-        if secret.is_empty() || secret.len() > LONGEST {
+    /// Lets somebody see a page about the gateway itself. It costs nothing, and counts for no limit.
+    pub(super) async fn show(
+        &self,
+        store: &Store,
+        headers: &HeaderMap,
+        access: Access,
+        now: Moment,
+    ) -> std::result::Result<(), Closed> {
+        if access == Access::Open {
+            return Ok(());
+        }
+        let shown = headers.get(KEY).map(|value| secret_of(value).unwrap_or_default());
+        let shown = shown.or_else(|| theirs(headers).find(|secret| Secret::is_one(secret)));
+        self.key(store, shown.ok_or_else(no_key)?, now).await.map(drop)
+    }
+
+    /// Who a key lets in.
+    async fn key(&self, store: &Store, secret: &str, now: Moment) -> std::result::Result<Granted, Closed> {
+        let granted = self.granted(store, secret, now).await.map_err(|error| {
+            tracing::warn!("the store does not say whose a key is: {error}");
+            Closed::no_store()
+        })?;
+        granted.ok_or_else(|| Closed::new(StatusCode::UNAUTHORIZED, "no such key of this gateway"))
+    }
+
+    async fn granted(&self, store: &Store, secret: &str, now: Moment) -> Result<Option<Granted>> {
+        if !Secret::is_one(secret) {
             return Ok(None);
         }
         let seen = self.granted.lock().unwrap_or_else(PoisonError::into_inner).get(secret).cloned();
-        if let Some((_, granted)) = seen.filter(|(at, _)| at.elapsed() < BELIEVED) {
-            return Ok(Some(granted));
+        if let Some((_, granted)) = seen.as_ref().filter(|(at, _)| is_within(BELIEVED, *at, now)) {
+            return Ok(Some(granted.clone()));
         }
-        let granted = store.key(secret).await?;
+        let granted = match store.key(secret).await {
+            Ok(granted) => granted,
+            Err(error) => {
+                let seen = seen.filter(|(at, _)| is_within(BELIEVED_ALONE, *at, now));
+                return seen.map(|(_, granted)| Some(granted)).ok_or(error);
+            }
+        };
         let mut seen = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|_, (at, _)| at.elapsed() < BELIEVED);
+        seen.retain(|known, (at, _)| known != secret && is_within(BELIEVED_ALONE, *at, now));
         if let Some(granted) = &granted {
-            seen.insert(secret.to_owned(), (Instant::now(), granted.clone()));
+            seen.insert(secret.to_owned(), (now, granted.clone()));
         }
         Ok(granted)
     }
 
-    /// Whether a key may be used once more in this minute.
-    fn within_limits(&self, granted: &Granted) -> std::result::Result<(), Closed> {
+    /// Whether a key may be used once more in this minute, of this gateway.
+    fn within_minute(&self, granted: &Granted, now: Moment) -> std::result::Result<(), Closed> {
         let Some(most) = granted.limits.requests_per_minute else { return Ok(()) };
         let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, used) = minutes.entry(granted.id).or_insert_with(|| (Instant::now(), 0));
-        if since.elapsed() >= Duration::from_mins(1) {
-            (*since, *used) = (Instant::now(), 0);
+        let (since, used) = minutes.entry(granted.id).or_insert((now, 0));
+        if !is_within(MINUTE, *since, now) {
+            (*since, *used) = (now, 0);
         }
         if *used >= most {
-            let said = format!("the key's limit of {most} requests a minute is reached");
-            return Err(Closed::new(StatusCode::TOO_MANY_REQUESTS, said));
+            let left = MINUTE.saturating_sub(passed(*since, now).unwrap_or_default());
+            return Err(Closed::until(
+                left,
+                format!("the key's limit of {most} requests a minute is reached"),
+            ));
         }
         *used += 1;
         Ok(())
     }
 
-    /// Whoever has this credential, known by a keyed hash of it.
-    async fn tenant_of(&self, store: &Store, credential: &[u8]) -> Result<Tenant> {
+    /// Whoever has these credentials, known by a keyed hash of all of them: one that says nothing must not make two clients one.
+    async fn tenant_of(&self, store: &Store, headers: &HeaderMap) -> Result<Tenant> {
         let gateway = self.named(store, "gateway").await?;
-        let hash = gateway.identities().of(&[b"credential", credential]);
-        let number = hash.0.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        let shown = CREDENTIALS.iter().flat_map(|name| headers.get_all(name)).map(HeaderValue::as_bytes);
+        let mut parts: Vec<&[u8]> = std::iter::once(b"credential".as_slice()).chain(shown).collect();
+        if parts.len() == 1 {
+            parts.push(b"");
+        }
+        let hash = gateway.identities().of(&parts);
+        let number = hash.0.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
         self.named(store, &format!("client-{number:016x}")).await
     }
 
@@ -185,39 +223,65 @@ impl Door {
     }
 }
 
-impl Guest {
-    /// Whether the gateway's own key pays for a request with this head.
-    pub(super) fn is_paid_by(&self, headers: &HeaderMap, upstream: &Upstream) -> bool {
-        let shows_one = CREDENTIALS.iter().any(|name| headers.contains_key(name));
-        upstream.own_key().is_some() && (self.granted.is_some() || !shows_one)
-    }
+/// Whether the gateway's own key pays for a request with this head.
+pub(super) fn is_ours_to_pay(headers: &HeaderMap, upstream: &Upstream) -> bool {
+    let is_ours = |value: &HeaderValue| secret_of(value).is_some_and(Secret::is_one);
+    upstream.own_key().is_some() && CREDENTIALS.iter().all(|name| headers.get(name).is_none_or(is_ours))
+}
 
-    /// Puts the key that pays into the head: the client's own stays, and where there is none, or it was one of ours, the gateway's.
-    pub(super) fn pay(&self, headers: &mut HeaderMap, upstream: &Upstream) {
-        headers.remove(KEY);
-        if let Some(spent) = &self.spent {
-            headers.remove(spent);
+/// Puts the key that pays into a head on its way to an upstream: the client's own stays, and where there is none, the gateway's. What
+/// is a key of ours is shown to nobody, wherever it stands.
+pub(super) fn pay(headers: &mut HeaderMap, upstream: &Upstream) {
+    let is_ours = |value: &HeaderValue| secret_of(value).is_some_and(Secret::is_one);
+    let ours = headers.iter().filter(|(_, value)| is_ours(value)).map(|(name, _)| name.clone());
+    let ours: Vec<HeaderName> = ours.chain([KEY]).collect();
+    for name in &ours {
+        headers.remove(name);
+    }
+    for name in &CREDENTIALS {
+        if let Some(value) = headers.get_mut(name) {
+            value.set_sensitive(true);
         }
-        let shows_one = CREDENTIALS.iter().any(|name| headers.contains_key(name));
-        if (!shows_one || self.granted.is_some())
-            && let Some((name, value)) = upstream.own_key()
-        {
-            for name in &CREDENTIALS {
-                headers.remove(name);
-            }
-            headers.insert(name, value);
-        }
+    }
+    if CREDENTIALS.iter().all(|name| !headers.contains_key(name)) {
+        headers.extend(upstream.own_key());
     }
 }
 
 /// Takes every key out of a head.
 pub(super) fn without_keys(headers: &mut HeaderMap) {
-    CREDENTIALS.iter().chain(&[KEY]).for_each(|name| drop(headers.remove(name)));
+    for name in CREDENTIALS.iter().chain(&[KEY]) {
+        headers.remove(name);
+    }
 }
 
-fn without_port(host: &str) -> &str {
-    match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(rest),
-        None => host.split(':').next().unwrap_or(host),
-    }
+/// What went wrong, without any of the keys that a head shows.
+pub(super) fn hushed(headers: &HeaderMap, trouble: Trouble) -> Trouble {
+    let keys = theirs(headers).chain(headers.get(KEY).and_then(secret_of));
+    keys.filter(|secret| secret.len() >= SHORTEST).fold(trouble, Trouble::hiding)
+}
+
+/// What stands where clients put a provider's key.
+fn theirs(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    CREDENTIALS.iter().flat_map(|name| headers.get_all(name)).filter_map(secret_of)
+}
+
+/// The key in a header, without what stands before it.
+fn secret_of(value: &HeaderValue) -> Option<&str> {
+    let text = value.to_str().ok()?.trim();
+    let named = text.get(..BEARER.len()).filter(|start| start.eq_ignore_ascii_case(BEARER));
+    Some(named.map_or(text, |start| text[start.len()..].trim()))
+}
+
+fn no_key() -> Closed {
+    Closed::new(StatusCode::UNAUTHORIZED, "this gateway wants a key of its own, in x-longhaul-key")
+}
+
+/// The time from one moment to another; none, where a clock was set back.
+fn passed(since: Moment, now: Moment) -> Option<Duration> {
+    u64::try_from(now.0.saturating_sub(since.0)).ok().map(Duration::from_millis)
+}
+
+fn is_within(time: Duration, since: Moment, now: Moment) -> bool {
+    passed(since, now).is_some_and(|passed| passed < time)
 }

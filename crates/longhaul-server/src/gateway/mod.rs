@@ -8,7 +8,7 @@
 //!                └── a copy: usage ──▶ the session, the store, the counts
 //! ```
 //!
-//! - `listen` has the connections, `door` who is let in, `turn` one request from its bytes to its answer.
+//! - `listen` has the connections, `names` and `door` who is let in, `turn` one request from its bytes to its answer.
 //! - `prepare` finds the session ([`live`] holds those at hand), replays and compacts; `marks` sets cache marks; `memory` knows what
 //!   the provider should still have, and so why it missed.
 //! - `relay` hands an answer on and reads a copy; `speech` has what we say ourselves, in the dialect; `commands` what people type for us.
@@ -25,6 +25,7 @@ mod listen;
 mod live;
 mod marks;
 mod memory;
+mod names;
 mod pending;
 mod prepare;
 mod relay;
@@ -42,16 +43,17 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
+use http::request::Parts;
 use http::{Method, StatusCode};
-use longhaul_engine::Dialect;
 use longhaul_engine::identity::Chains;
+use longhaul_engine::{Dialect, Tokens};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 pub use settings::{Access, KeepAlive, Limits, Settings, Switch, Upstreams};
 pub use tally::Sums;
 
-use door::{Door, Guest};
+use door::{Closed, Door, Guest};
 use keep_alive::Purse;
 use live::Live;
 use pending::Pending;
@@ -60,7 +62,7 @@ use tally::Tally;
 
 use crate::agents::Moment;
 use crate::session::Host;
-use crate::store::Store;
+use crate::store::{Day, Store};
 use crate::upstream::{Client, Letter, Models, Trouble};
 
 /// What the world around a gateway is like.
@@ -157,7 +159,10 @@ impl Gateway {
             .with_state(self)
     }
 
-    async fn health(State(gateway): State<Arc<Self>>) -> Response {
+    async fn health(State(gateway): State<Arc<Self>>, request: Request) -> Response {
+        if let Err(closed) = gateway.show(&request.into_parts().0).await {
+            return (closed.status, closed.said).into_response();
+        }
         if !gateway.is_ready.load(Ordering::Relaxed) {
             return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
         }
@@ -170,36 +175,63 @@ impl Gateway {
         }
     }
 
-    #[expect(clippy::unused_async, reason = "the router takes nothing else")]
     async fn metrics(State(gateway): State<Arc<Self>>, request: Request) -> Response {
-        if let Err(closed) = Door::check_names(&request.into_parts().0, &gateway.settings) {
+        if let Err(closed) = gateway.show(&request.into_parts().0).await {
             return (closed.status, closed.said).into_response();
         }
         let page = gateway.tally.page(gateway.live.count());
         ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
     }
 
+    /// Lets somebody see a page about the gateway.
+    async fn show(&self, parts: &Parts) -> Result<(), Closed> {
+        names::check(parts, &self.settings)?;
+        self.door.show(&self.store, &parts.headers, self.settings.access, self.now()).await
+    }
+
+    /// Lets somebody in who wants something of the upstream of a dialect. Nothing of a body is looked at before.
+    async fn let_in(&self, parts: &Parts, dialect: Dialect) -> Result<Guest, Closed> {
+        names::check(parts, &self.settings)?;
+        let (upstream, access, now) = (self.settings.upstreams.of(dialect), self.settings.access, self.now());
+        let guest = self.door.admit(&self.store, &parts.headers, upstream, access, now).await?;
+        let limited =
+            guest.granted.as_ref().and_then(|granted| Some((granted.id, granted.limits.tokens_per_day?)));
+        let Some((key, most)) = limited else { return Ok(guest) };
+        let day = Day::of(now);
+        match self.store.use_key(key, Tokens::ZERO, day).await {
+            Ok(used) if used >= most => Err(Closed::until(
+                day.left(now),
+                format!("the key's limit of {most} tokens a day is reached"),
+            )),
+            Ok(_) => Ok(guest),
+            Err(error) => {
+                tracing::warn!("the store does not say what a key used: {error}");
+                Ok(guest)
+            }
+        }
+    }
+
     /// Counts what would be sent, not what the client has: it is what the window is filled with.
     async fn count_tokens(State(gateway): State<Arc<Self>>, request: Request) -> Response {
         let (parts, incoming) = request.into_parts();
-        let limits = gateway.settings.limits;
-        let guest = match gateway.admit(&parts, Dialect::Messages).await {
+        let guest = match gateway.let_in(&parts, Dialect::Messages).await {
             Ok(guest) => guest,
-            Err(response) => return response,
+            Err(closed) => return closed.answer(Dialect::Messages),
         };
+        let limits = gateway.settings.limits;
         let original = match body::read(incoming, limits.body, limits.pieces).await {
             Ok(original) => original,
             Err(problem) => return speech::error(Dialect::Messages, problem.status(), problem.said()),
         };
         let replayed = timeout(limits.deadline, gateway.replayed(&parts, &guest, &original)).await;
         let body = replayed.ok().flatten().map_or(original, bytes::Bytes::from);
-        gateway.hand_over(parts, &guest, Dialect::Messages, body.into()).await
+        gateway.hand_over(parts, Dialect::Messages, body.into()).await
     }
 
     /// What the decisions so far make of a body; nothing where that is the body itself.
     async fn replayed(
         self: &Arc<Self>,
-        parts: &http::request::Parts,
+        parts: &Parts,
         guest: &Guest,
         original: &bytes::Bytes,
     ) -> Option<String> {
@@ -233,33 +265,18 @@ impl Gateway {
             let said = "a path that climbs with .. is not forwarded";
             return speech::error(dialect, StatusCode::BAD_REQUEST, said);
         }
-        let guest = match gateway.admit(&parts, dialect).await {
-            Ok(guest) => guest,
-            Err(response) => return response,
-        };
+        if let Err(closed) = gateway.let_in(&parts, dialect).await {
+            return closed.answer(dialect);
+        }
         let body = body::onward(body, gateway.settings.limits.pieces);
-        gateway.hand_over(parts, &guest, dialect, body).await
+        gateway.hand_over(parts, dialect, body).await
     }
 
-    /// Who it is, and an error of the dialect for whoever is not let in.
-    async fn admit(&self, parts: &http::request::Parts, dialect: Dialect) -> Result<Guest, Response> {
-        let refused = |closed: door::Closed| speech::error(dialect, closed.status, &closed.said);
-        Door::check_names(parts, &self.settings).map_err(refused)?;
-        let upstream = self.settings.upstreams.of(dialect);
-        self.door.admit(&self.store, &parts.headers, upstream, self.settings.access).await.map_err(refused)
-    }
-
-    /// Hands a request over to the upstream of a dialect, and its answer back.
-    async fn hand_over(
-        &self,
-        parts: http::request::Parts,
-        guest: &Guest,
-        dialect: Dialect,
-        body: reqwest::Body,
-    ) -> Response {
+    /// Hands a request of somebody who was let in over to the upstream of a dialect, and its answer back.
+    async fn hand_over(&self, parts: Parts, dialect: Dialect, body: reqwest::Body) -> Response {
         let upstream = self.settings.upstreams.of(dialect);
         let mut headers = turn::outgoing(&parts.headers);
-        guest.pay(&mut headers, upstream);
+        door::pay(&mut headers, upstream);
         // What is handed on as it comes has the length that was announced.
         if body.as_bytes().is_none()
             && let Some(length) = parts.headers.get(CONTENT_LENGTH)
@@ -289,6 +306,7 @@ impl Gateway {
                     Trouble::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
                     _ => StatusCode::BAD_GATEWAY,
                 };
+                let trouble = door::hushed(&parts.headers, trouble);
                 speech::error(dialect, status, &format!("longhaul: {trouble}"))
             }
         }
@@ -300,12 +318,13 @@ fn climbs(path: &str) -> bool {
     path.split(['/', '\\']).any(|step| step.to_ascii_lowercase().replace("%2e", ".") == "..")
 }
 
-/// Whose a request of another kind is: what only one provider's clients send gives it away.
-fn dialect_of(parts: &http::request::Parts) -> Dialect {
-    let headers = &parts.headers;
-    if headers.contains_key("anthropic-version") || parts.uri.path().starts_with("/v1/messages") {
+/// Whose a request of another kind is: what only one provider's clients send gives it away. A key goes where its header belongs.
+fn dialect_of(parts: &Parts) -> Dialect {
+    let (headers, path) = (&parts.headers, parts.uri.path());
+    let is_messages = headers.contains_key("anthropic-version") || headers.contains_key("x-api-key");
+    if is_messages || path.starts_with("/v1/messages") {
         Dialect::Messages
-    } else if parts.uri.path().starts_with("/v1/chat") {
+    } else if path.starts_with("/v1/chat") {
         Dialect::Chat
     } else {
         Dialect::Responses

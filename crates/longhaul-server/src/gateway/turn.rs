@@ -13,7 +13,7 @@ use longhaul_engine::prices::Usage;
 use longhaul_engine::{Dialect, Tokens};
 use tracing::Instrument as _;
 
-use super::door::{Door, Guest};
+use super::door::{self, Guest};
 use super::keep_alive::Warm;
 use super::prepare::{Job, Prepared, Ready};
 use super::relay::{Aftermath, Ending, Relay, without_hops};
@@ -35,12 +35,14 @@ const CACHE: HeaderName = HeaderName::from_static("x-longhaul-cache");
 const SHORTEST: usize = 4096;
 /// So often a request is made smaller and sent again; a session ends it sooner where nothing is gained.
 const MOST_TRIES: usize = 5;
-/// So many bytes are read at once, on the threads that wait.
-const AT_ONCE: usize = 256 * 1024;
 /// The events that say that a request was taken, and no more.
 const TAKEN: [&str; 3] = ["response.created", "response.in_progress", "response.queued"];
 /// So much of an answer is held back at most until it says more.
 const MOST_AHEAD: usize = 2 * 1024 * 1024;
+/// About so many bytes of a body are a token, where nobody counts.
+const BYTES_OF_A_TOKEN: u64 = 4;
+/// So many bytes are read at once, on the threads that wait.
+const AT_ONCE: usize = 256 * 1024;
 /// What only the provider can go on from: it has the history, and we do not.
 const STATEFUL: &[u8] = b"\"previous_response_id\"";
 
@@ -70,23 +72,18 @@ impl Gateway {
             tracing::warn!(status = status.as_u16(), "refused: {said}");
             speech::error(dialect, status, said)
         };
-        if let Err(closed) = Door::check_names(&parts, settings) {
-            return refused(closed.status, &closed.said);
-        }
-        let upstream = settings.upstreams.of(dialect);
-        let guest = match self.door.admit(&self.store, &parts.headers, upstream, settings.access).await {
+        let guest = match self.let_in(&parts, dialect).await {
             Ok(guest) => guest,
-            Err(closed) => return refused(closed.status, &closed.said),
+            Err(closed) => {
+                tracing::warn!(status = closed.status.as_u16(), "refused: {}", closed.said);
+                return closed.answer(dialect);
+            }
         };
         let original = match body::read(incoming, settings.limits.body, settings.limits.pieces).await {
             Ok(original) => original,
             Err(problem) => return refused(problem.status(), problem.said()),
         };
-        let call = Call { gateway: Arc::clone(&self), guest, dialect, parts, original, started };
-        if let Err(response) = call.within_day().await {
-            return response;
-        }
-        call.answer().await
+        Call { gateway: Arc::clone(&self), guest, dialect, parts, original, started }.answer().await
     }
 }
 
@@ -209,16 +206,23 @@ impl Call {
             Ok(answer) => answer,
             Err(trouble) => return self.no_answer(&trouble),
         };
-        let aftermath = Passed {
-            gateway: Arc::clone(&self.gateway),
-            dialect: self.dialect,
-            status: answer.status,
-            traffic: traffic(action.clone(), None, self.gateway.now()),
-            started: self.started,
-        };
-        let mut response = self.relay(answer, Box::new(aftermath));
+        let aftermath = self.passed(&answer, action.clone());
+        let mut response = self.relay(answer, aftermath);
         set(response.headers_mut(), ACTION, &action.to_string());
         response
+    }
+
+    /// What follows where the client's own body was sent.
+    fn passed(&self, answer: &Answer, action: TrafficAction) -> Box<dyn Aftermath> {
+        Box::new(Passed {
+            gateway: Arc::clone(&self.gateway),
+            guest: self.guest.clone(),
+            dialect: self.dialect,
+            status: answer.status,
+            traffic: traffic(action, None, self.gateway.now()),
+            sent: Tokens(self.original.len() as u64 / BYTES_OF_A_TOKEN),
+            started: self.started,
+        })
     }
 
     async fn forward(&self, body: Option<&Bytes>) -> Result<Answer, Trouble> {
@@ -229,11 +233,14 @@ impl Call {
         if body.is_some() {
             headers.remove(CONTENT_ENCODING);
         }
-        self.guest.pay(&mut headers, upstream);
+        door::pay(&mut headers, upstream);
         let body = body.unwrap_or(&self.original).clone();
         let target = target(&self.parts);
         let letter = Letter { method: self.parts.method.clone(), target, headers, body: body.into() };
-        let mut answer = self.gateway.client.forward(upstream, letter, &self.gateway.patience()).await?;
+        let hushed = |trouble| door::hushed(&self.parts.headers, trouble);
+        let forwarded = self.gateway.client.forward(upstream, letter, &self.gateway.patience()).await;
+        let mut answer = forwarded.map_err(hushed)?;
+        answer.trouble = answer.trouble.map(hushed);
         if self.dialect == Dialect::Responses && answer.trouble.is_none() {
             self.look_ahead(&mut answer).await;
         }
@@ -263,14 +270,8 @@ impl Call {
     /// Hands an answer on, whatever it is.
     fn hand_on(self, answer: Answer, ready: Option<Box<Ready>>, added: Duration) -> Response {
         let Some(mut ready) = ready else {
-            let aftermath = Passed {
-                gateway: Arc::clone(&self.gateway),
-                dialect: self.dialect,
-                status: answer.status,
-                traffic: traffic(TrafficAction::None, None, self.gateway.now()),
-                started: self.started,
-            };
-            return self.relay(answer, Box::new(aftermath));
+            let aftermath = self.passed(&answer, TrafficAction::None);
+            return self.relay(answer, aftermath);
         };
         if answer.trouble.is_none() {
             ready.is_sent(&self.gateway);
@@ -304,12 +305,12 @@ impl Call {
     /// Remembers a request that may have to be made again, where that is wanted and the gateway pays for it.
     fn can_repeat(&self, ready: &mut Ready) {
         let upstream = self.gateway.settings.upstreams.of(self.dialect);
-        let is_ours = self.guest.is_paid_by(&self.parts.headers, upstream);
+        let is_ours = door::is_ours_to_pay(&self.parts.headers, upstream);
         if self.gateway.settings.keep_alive.is_none() || !is_ours {
             return;
         }
         let mut headers = outgoing(&self.parts.headers);
-        super::door::without_keys(&mut headers);
+        door::without_keys(&mut headers);
         let body = ready.body.clone().unwrap_or_else(|| self.original.clone());
         let (dialect, target, at) = (self.dialect, target(&self.parts), self.gateway.now());
         let warm = Warm { dialect, target, headers, body, at };
@@ -338,19 +339,6 @@ impl Call {
         let none = traffic(TrafficAction::None, None, self.gateway.now());
         self.gateway.tally.answered(self.dialect, status.as_u16(), &none, None);
         speech::error(self.dialect, status, &format!("longhaul: {trouble}"))
-    }
-
-    /// Whether the key has tokens left today.
-    async fn within_day(&self) -> Result<(), Response> {
-        let Some(granted) = &self.guest.granted else { return Ok(()) };
-        let Some(most) = granted.limits.tokens_per_day else { return Ok(()) };
-        let day = Day::of(self.gateway.now());
-        let used = self.gateway.store.use_key(granted.id, Tokens::ZERO, day).await.unwrap_or_default();
-        if used < most {
-            return Ok(());
-        }
-        let said = format!("the key's limit of {most} tokens a day is reached");
-        Err(speech::error(self.dialect, StatusCode::TOO_MANY_REQUESTS, &said))
     }
 }
 
@@ -430,9 +418,12 @@ fn traffic(action: TrafficAction, model: Option<String>, at: crate::agents::Mome
 /// What follows an answer to a request that passed as it came.
 struct Passed {
     gateway: Arc<Gateway>,
+    guest: Guest,
     dialect: Dialect,
     status: u16,
     traffic: Traffic,
+    /// How large it was, about.
+    sent: Tokens,
     started: Instant,
 }
 
@@ -442,8 +433,12 @@ impl Aftermath for Passed {
             Ending::Whole(reply) => reply.and_then(|reply| reply.usage).unwrap_or_default(),
             Ending::Cut | Ending::Left => Usage::default(),
         };
-        let traffic = Traffic { usage, took: self.started.elapsed(), ..self.traffic };
-        self.gateway.tally.answered(self.dialect, self.status, &traffic, None);
+        let Self { gateway, guest, dialect, status, traffic, sent, started } = *self;
+        let traffic = Traffic { usage, took: started.elapsed(), ..traffic };
+        gateway.tally.answered(dialect, status, &traffic, None);
+        if guest.granted.is_some() && status < 300 {
+            tokio::spawn(async move { gateway.charge(&guest, &usage, sent).await }.in_current_span());
+        }
     }
 }
 
@@ -533,11 +528,19 @@ impl Turned {
         {
             tracing::warn!("the store did not keep what a request came to: {error}");
         }
-        if let (Some(granted), Some(input)) = (&guest.granted, usage.input) {
-            let tokens = input + usage.output.unwrap_or_default();
-            if let Err(error) = gateway.store.use_key(granted.id, tokens, Day::of(now)).await {
-                tracing::warn!("the store did not count what a key used: {error}");
-            }
+        if status < 300 {
+            gateway.charge(&guest, &usage, sizes.sent).await;
+        }
+    }
+}
+
+impl Gateway {
+    /// Counts what a key used. Where nobody heard the provider's count, because who asked left before it came, it is what was sent.
+    async fn charge(&self, guest: &Guest, usage: &Usage, sent: Tokens) {
+        let Some(granted) = &guest.granted else { return };
+        let tokens = usage.input.unwrap_or(sent) + usage.output.unwrap_or_default();
+        if let Err(error) = self.store.use_key(granted.id, tokens, Day::of(self.now())).await {
+            tracing::warn!("the store did not count what a key used: {error}");
         }
     }
 }

@@ -165,11 +165,15 @@ impl Recorder {
         let (tip, envelope) = (batch.chain.last().copied(), batch.envelope.identity);
         match self.store.append(&self.tenant, batch).await? {
             Appended::Done { session, .. } => {
-                if let Some(recorded) = self.recorded.as_mut().filter(|own| own.session.id == session.id) {
+                let stands = |session: &Session| (session.id, session.head);
+                if let Some(recorded) =
+                    self.recorded.as_mut().filter(|own| stands(&own.session) == stands(&session))
+                {
                     recorded.session = session;
                     (self.tip, self.envelope) = (tip, Some(envelope));
                 } else {
-                    // Somebody went another way meanwhile: the next request finds out which session it is.
+                    // Somebody went another way meanwhile, or decided something: the next request finds out which session it is, and
+                    // which view of it is in force.
                     self.tip = None;
                 }
             }

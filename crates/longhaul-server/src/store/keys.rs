@@ -9,6 +9,7 @@
 //! the database. How much a key used is counted by the day, and the days are the caller's.
 
 use std::fmt;
+use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::identity::Identity;
@@ -35,6 +36,13 @@ impl Day {
     #[must_use]
     pub fn of(at: Moment) -> Self {
         Self(at.0.div_euclid(DAY))
+    }
+
+    /// How much of it is left at a moment of it.
+    #[must_use]
+    pub fn left(self, at: Moment) -> Duration {
+        let end = self.0.saturating_add(1).saturating_mul(DAY);
+        Duration::from_millis(u64::try_from(end.saturating_sub(at.0)).unwrap_or_default())
     }
 }
 
@@ -266,5 +274,6 @@ mod tests {
         let day = Day::of(Moment::parse("2026-05-04T23:59:59Z").unwrap());
         assert_eq!(day.to_string(), "2026-05-04");
         assert_eq!(Day::of(Moment::parse("2026-05-05T00:00:00Z").unwrap()), Day(day.0 + 1));
+        assert_eq!(day.left(Moment::parse("2026-05-04T23:00:00Z").unwrap()), Duration::from_hours(1));
     }
 }

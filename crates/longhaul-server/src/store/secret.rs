@@ -29,6 +29,12 @@ impl Secret {
         &self.0
     }
 
+    /// Whether a text has the shape of a key, known or not: nobody but the store is to be shown it.
+    #[must_use]
+    pub fn is_one(typed: &str) -> bool {
+        hash(typed).is_some()
+    }
+
     /// How it begins, for people to know it by.
     pub(super) fn prefix(&self) -> String {
         self.0.chars().take(SHOWN).collect()

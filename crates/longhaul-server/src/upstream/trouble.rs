@@ -87,6 +87,25 @@ impl Trouble {
         }
     }
 
+    /// The same, with a mark where a secret stands in what was said: an upstream may quote what it was sent.
+    #[must_use]
+    pub fn hiding(self, secret: &str) -> Self {
+        let hide = |said: Redacted| said.with(secret, "[key]");
+        match self {
+            Self::TooLarge(said) => Self::TooLarge(hide(said)),
+            Self::Refused(said) => Self::Refused(hide(said)),
+            Self::BadRequest(said) => Self::BadRequest(hide(said)),
+            Self::Unreachable(said) => Self::Unreachable(hide(said)),
+            Self::Garbled(said) => Self::Garbled(hide(said)),
+            Self::Redirected(said) => Self::Redirected(hide(said)),
+            Self::TooLong { .. }
+            | Self::RateLimited { .. }
+            | Self::Overloaded { .. }
+            | Self::TimedOut(_)
+            | Self::CutShort => self,
+        }
+    }
+
     /// How long to wait by the provider's word.
     #[must_use]
     pub fn delay(&self) -> Option<Duration> {

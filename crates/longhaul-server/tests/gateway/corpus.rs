@@ -247,7 +247,7 @@ fn streamed(transcript: &Transcript<'_>, count: usize, stream: bool) -> String {
 }
 
 /// A body without marks, and with one form for one content.
-fn plain(value: &Value) -> Value {
+pub(crate) fn plain(value: &Value) -> Value {
     match value {
         Value::Array(list) => Value::Array(list.iter().map(plain).collect()),
         Value::Object(object) => {
@@ -267,7 +267,7 @@ fn plain(value: &Value) -> Value {
 }
 
 /// Whether a body only goes on from another.
-fn extends(before: &Value, after: &Value) -> Result<(), String> {
+pub(crate) fn extends(before: &Value, after: &Value) -> Result<(), String> {
     for key in ["tools", "system", "instructions"] {
         if before[key] != after[key] {
             return Err(format!("{key} changed"));

@@ -12,16 +12,27 @@
 mod simulator;
 
 mod corpus;
+mod door;
 mod echo;
 mod failing_open;
 mod first;
 mod ground;
+mod heard;
+mod holes;
 mod hostile;
+mod hushed;
 mod keeping;
 mod leaving;
 mod limits;
+mod outage;
+mod overtaken;
+mod pages;
 mod passing;
+mod postgres;
 mod raw;
+mod shared;
 mod stopping;
 mod streams;
+mod street;
 mod told;
+mod worker;

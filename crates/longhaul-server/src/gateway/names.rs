@@ -1,0 +1,242 @@
+//! Under which name a request comes, from which page, and for what: whatever a browser can be made to send, and whatever could lead an
+//! upstream elsewhere, is turned away here.
+
+use std::net::IpAddr;
+
+use http::header::{HOST, ORIGIN};
+use http::request::Parts;
+use http::uri::Authority;
+use http::{HeaderName, Method, StatusCode};
+
+use super::door::Closed;
+use super::settings::{Access, Settings};
+
+/// Where browsers say whether a page of somebody else is behind a request; pictures and links have no origin.
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// What a path can be written in that servers read as something else.
+const ESCAPED: [(&str, &str); 3] = [("%2e", "."), ("%2f", "/"), ("%5c", "/")];
+
+/// Turns away what comes under a name that is not ours, from a page of somebody else, or on a way that leads out of an upstream.
+pub(super) fn check(parts: &Parts, settings: &Settings) -> Result<(), Closed> {
+    check_way(parts)?;
+    // A request can name its host three times, and every one of them has to be ours.
+    let written = parts.headers.get_all(HOST).iter().map(|host| host.to_str().unwrap_or_default());
+    let mut hosts = written.chain(parts.uri.authority().map(Authority::as_str)).peekable();
+    // Who has a key could not have been tricked into coming.
+    let any = settings.access == Access::Keys && settings.hosts.is_empty();
+    if !any && (hosts.peek().is_none() || !hosts.all(|host| is_ours(host, settings, |_| true))) {
+        let said = "this gateway does not answer to that host name; add it to gateway.hosts";
+        return Err(Closed::new(StatusCode::FORBIDDEN, said));
+    }
+    let is_own_page = |page: &str| {
+        let host = page.split_once("://").map_or("", |(_, host)| host);
+        // Anybody can have a page at an address, but only this machine one at its own.
+        is_ours(host, settings, |address| address.is_loopback())
+            || parts.headers.get(HOST).is_some_and(|own| own == host)
+    };
+    let mut pages = parts.headers.get_all(ORIGIN).iter().map(|page| page.to_str().unwrap_or_default());
+    let is_foreign = parts.headers.get(SITE).is_some_and(|site| site == "cross-site");
+    if is_foreign || !pages.all(is_own_page) {
+        return Err(Closed::new(StatusCode::FORBIDDEN, "requests of other web pages are not answered"));
+    }
+    Ok(())
+}
+
+/// Whether a host is one of ours by its name, or an address that will do.
+fn is_ours(host: &str, settings: &Settings, will_do: impl Fn(IpAddr) -> bool) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host();
+    // Nothing stands around a name but its port.
+    let is_port = |rest: &str| rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    if !authority.as_str().strip_prefix(name).is_some_and(|rest| rest.is_empty() || is_port(rest)) {
+        return false;
+    }
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    let bare = bare.strip_suffix('.').unwrap_or(bare);
+    bare.eq_ignore_ascii_case("localhost")
+        || bare.parse().is_ok_and(will_do)
+        || settings.hosts.iter().any(|host| host.eq_ignore_ascii_case(bare))
+}
+
+/// What asks for a tunnel, for an echo of its head, or for a place above the upstream's own.
+fn check_way(parts: &Parts) -> Result<(), Closed> {
+    if [Method::CONNECT, Method::TRACE].contains(&parts.method) {
+        return Err(Closed::new(StatusCode::METHOD_NOT_ALLOWED, "this gateway neither tunnels nor echoes"));
+    }
+    let path = parts.uri.path().to_ascii_lowercase().replace('\\', "/");
+    let path = ESCAPED.iter().fold(path, |path, (escaped, meant)| path.replace(escaped, meant));
+    if path.split('/').any(|name| name == "." || name == "..") {
+        return Err(Closed::new(StatusCode::BAD_REQUEST, "a path must not lead upwards"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+    use longhaul_engine::Dialect;
+
+    use super::*;
+    use crate::gateway::{Limits, Switch, Upstreams};
+    use crate::upstream::{Provider, Upstream};
+
+    fn settings(access: Access, hosts: &[&str]) -> Settings {
+        let upstream = |dialect: Dialect| {
+            let provider = Provider::all().find(|provider| provider.speaks(dialect)).unwrap();
+            Upstream::new(provider, Some("http://127.0.0.1:1"), None).unwrap().into()
+        };
+        Settings {
+            session: crate::session::Settings::default(),
+            compression: Switch::On,
+            commands: Switch::On,
+            upstreams: Upstreams {
+                chat: upstream(Dialect::Chat),
+                messages: upstream(Dialect::Messages),
+                responses: upstream(Dialect::Responses),
+            },
+            access,
+            hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            limits: Limits::default(),
+            keep_alive: None,
+        }
+    }
+
+    /// Whether a request to a target with these headers comes through.
+    fn passes(settings: &Settings, target: &str, headers: &[(&str, &str)]) -> bool {
+        let request =
+            headers.iter().fold(Request::builder().method("POST").uri(target), |request, (name, value)| {
+                request.header(*name, *value)
+            });
+        check(&request.body(()).unwrap().into_parts().0, settings).is_ok()
+    }
+
+    #[test]
+    fn only_names_of_this_machine_and_of_the_settings_are_answered_to() {
+        let open = settings(Access::Open, &["gateway.example"]);
+        let ours = [
+            "localhost",
+            "LOCALHOST:8484",
+            "localhost.",
+            "127.0.0.1:8484",
+            "[::1]:8484",
+            "[::1]",
+            "192.168.1.7:8484",
+            "gateway.example:443",
+            "Gateway.Example",
+        ];
+        for host in ours {
+            assert!(passes(&open, "/v1/messages", &[("host", host)]), "{host}");
+        }
+        let foreign = [
+            "evil.example",
+            "localhost.evil.example",
+            "evil.example:8484",
+            "127.0.0.1.evil.example",
+            "",
+            "[::1]evil.example",
+            "localhost:@evil.example",
+            "localhost:80@evil.example",
+            "localhost@evil.example",
+            "127.0.0.1:evil",
+            "gateway.example.evil",
+            "evil.example@localhost:80",
+            "[::1]x:80",
+            "localhost, evil.example",
+            "evil.example#localhost",
+            "localhost/evil",
+        ];
+        for host in foreign {
+            assert!(!passes(&open, "/v1/messages", &[("host", host)]), "{host}");
+        }
+        assert!(!passes(&open, "/v1/messages", &[]), "a request that names no host");
+    }
+
+    #[test]
+    fn every_host_that_a_request_names_has_to_be_ours() {
+        let open = settings(Access::Open, &[]);
+        assert!(passes(&open, "http://localhost:8484/v1/messages", &[]), "as HTTP/2 has it");
+        assert!(passes(&open, "http://localhost/v1/messages", &[("host", "127.0.0.1")]));
+        assert!(!passes(&open, "http://evil.example/v1/messages", &[("host", "localhost")]));
+        assert!(!passes(&open, "http://localhost/v1/messages", &[("host", "evil.example")]));
+        assert!(!passes(&open, "/v1/messages", &[("host", "localhost"), ("host", "evil.example")]));
+    }
+
+    #[test]
+    fn pages_of_others_are_turned_away() {
+        let open = settings(Access::Open, &["gateway.example"]);
+        let from =
+            |origin: &str| passes(&open, "/v1/messages", &[("host", "127.0.0.1:8484"), ("origin", origin)]);
+        for ours in
+            ["http://localhost:3000", "http://127.0.0.1:8484", "http://[::1]:8484", "https://gateway.example"]
+        {
+            assert!(from(ours), "{ours}");
+        }
+        for foreign in [
+            "null",
+            "",
+            "https://evil.example",
+            "http://203.0.113.7",
+            "http://192.168.1.9",
+            "http://localhost.evil.example",
+            "http://[2001:db8::1]",
+            "file://",
+            "localhost",
+        ] {
+            assert!(!from(foreign), "{foreign}");
+        }
+        let lan = [("host", "192.168.1.7:8484"), ("origin", "http://192.168.1.7:8484")];
+        assert!(passes(&open, "/", &lan), "a page of its own");
+        let picture = [("host", "127.0.0.1:8484"), ("sec-fetch-site", "cross-site")];
+        assert!(!passes(&open, "/v1/models", &picture));
+        let two = [("host", "localhost"), ("origin", "http://localhost"), ("origin", "http://evil.example")];
+        assert!(!passes(&open, "/v1/messages", &two));
+    }
+
+    #[test]
+    fn who_needs_a_key_may_come_under_any_name_but_from_no_foreign_page() {
+        let keys = settings(Access::Keys, &[]);
+        assert!(passes(&keys, "/v1/messages", &[("host", "llm.internal")]));
+        assert!(!passes(
+            &keys,
+            "/v1/messages",
+            &[("host", "llm.internal"), ("origin", "https://evil.example")]
+        ));
+        assert!(passes(
+            &keys,
+            "/v1/messages",
+            &[("host", "llm.internal"), ("origin", "https://llm.internal")]
+        ));
+        let named = settings(Access::Keys, &["llm.internal"]);
+        assert!(passes(&named, "/v1/messages", &[("host", "llm.internal:8484")]));
+        assert!(!passes(&named, "/v1/messages", &[("host", "evil.example")]));
+    }
+
+    #[test]
+    fn no_path_leads_upwards() {
+        let open = settings(Access::Open, &[]);
+        let at = |path: &str| passes(&open, path, &[("host", "localhost")]);
+        for path in [
+            "/v1/models",
+            "/",
+            "//evil.example/v1",
+            "/v1/files/a..b",
+            "/v1/...",
+            "/v1/@evil.example",
+            "/v1/x?to=../y",
+        ] {
+            assert!(at(path), "{path}");
+        }
+        for path in [
+            "/v1/../admin",
+            "/..",
+            "/v1/%2e%2e/admin",
+            "/v1/%2E./admin",
+            "/v1/.%2e",
+            "/v1/./x",
+            "/v1/..%2fadmin",
+            "/v1/%2e%2e%5cadmin",
+        ] {
+            assert!(!at(path), "{path}");
+        }
+    }
+}
