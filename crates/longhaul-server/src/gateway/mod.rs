@@ -175,7 +175,6 @@ impl Gateway {
         }
     }
 
-    #[expect(clippy::unused_async, reason = "the router takes nothing else")]
     async fn metrics(State(gateway): State<Arc<Self>>, request: Request) -> Response {
         if let Err(closed) = gateway.show(&request.into_parts().0).await {
             return (closed.status, closed.said).into_response();

@@ -1,5 +1,7 @@
 //! However an answer is cut into pieces, it says the same; and where it is cut off, it says nothing.
 
+use std::sync::Arc;
+
 use longhaul_engine::Dialect;
 use longhaul_server::upstream::{Progress, Reading, Reply, Trouble, Upstream};
 
@@ -14,7 +16,7 @@ fn host() -> Upstream {
 
 fn read<'a>(dialect: Dialect, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Reply, Trouble> {
     let host = host();
-    let mut reading = Reading::new(&host, dialect);
+    let mut reading = Reading::new(Arc::new(host), dialect);
     for piece in pieces {
         if reading.feed(piece)? == Progress::Ended {
             break;
@@ -76,7 +78,7 @@ fn an_end_of_another_dialect_is_none() {
 #[test]
 fn what_never_ends_is_given_up() {
     let host = host();
-    let mut reading = Reading::new(&host, Dialect::Chat);
+    let mut reading = Reading::new(Arc::new(host), Dialect::Chat);
     let blanks = vec![b' '; 1 << 20];
     reading.feed(b"{").unwrap();
     let trouble = (0..100).find_map(|_| reading.feed(&blanks).err());
