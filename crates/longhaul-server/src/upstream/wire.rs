@@ -31,7 +31,7 @@ pub struct Pieces {
     whole: Instant,
 }
 
-/// What was read ahead comes first, also that it broke off there, then what is still on the wire.
+/// What was read ahead comes first, then what is still on the wire; what broke off once stays broken off, whoever found out.
 struct Source {
     ahead: Option<Bytes>,
     broke: Option<Trouble>,
@@ -71,12 +71,14 @@ impl Pieces {
         if let Some(ahead) = self.source.ahead.take() {
             return Ok(Some(ahead));
         }
-        if let Some(trouble) = self.source.broke.take() {
-            return Err(trouble);
+        if let Some(trouble) = &self.source.broke {
+            return Err(trouble.clone());
         }
         let idle = || Due::from_now(Stage::Idle, self.idle, self.whole);
         let due = self.first.take().unwrap_or_else(idle);
-        due.wait(self.source.wire.chunk()).await?.map_err(|_| Trouble::CutShort)
+        let piece = due.wait(self.source.wire.chunk()).await;
+        let piece = piece.and_then(|piece| piece.map_err(|_| Trouble::CutShort));
+        piece.inspect_err(|trouble| self.source.broke = Some(trouble.clone()))
     }
 
     /// What was taken comes again, before the rest.
@@ -88,14 +90,10 @@ impl Pieces {
     /// It stays to be read.
     pub(super) async fn peek(&mut self, most: usize) -> Bytes {
         let mut read = Vec::new();
-        while read.len() < most {
-            match self.next().await {
-                Ok(Some(piece)) => read.extend_from_slice(&piece),
-                Ok(None) => break,
-                Err(trouble) => {
-                    self.source.broke = Some(trouble);
-                    break;
-                }
+        while let Ok(Some(piece)) = self.next().await {
+            read.extend_from_slice(&piece);
+            if read.len() >= most {
+                break;
             }
         }
         let read = Bytes::from(read);

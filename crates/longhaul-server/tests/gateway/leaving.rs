@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use longhaul_engine::Dialect;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 
 use crate::ground::{Agent, Ground, header, settings, with_window};
 use crate::raw::{connect, path, read_until, request, sent, streamed};
@@ -44,12 +44,11 @@ async fn who_leaves_takes_the_upstream_along_at_every_stage() {
             while simulator.seen().len() == before {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
-            if delivery.after.is_zero() {
+            // In the Responses dialect nothing is handed on before the answer says more than that it began.
+            if delivery.after.is_zero() && dialect != Dialect::Responses {
                 read_until(&mut socket, b"\r\n\r\n").await;
             }
-            if delivery.pieces == Pieces::SplitAt(60) {
-                socket.read_u8().await.unwrap();
-            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
             assert_eq!(simulator.last().unwrap().ended, Ended::Not);
             drop(socket);
             let left = || simulator.last().unwrap().ended == Ended::ClientLeft;

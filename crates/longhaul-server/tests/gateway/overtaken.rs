@@ -23,14 +23,14 @@ async fn a_compaction_that_came_before_the_last_message_was_written_is_not_overl
     agent.step(5);
     let body = agent.body().to_string();
     let incoming = Incoming::read(Dialect::Messages, &body, Some(&tenant)).unwrap();
-    assert_eq!(other.before_read(&incoming, Moment(2)).await.action, Action::None);
+    assert_eq!(other.before_read(&incoming, Moment(2), &mut |_, _, _| None).await.action, Action::None);
     let command = Command::parse("/compress").unwrap();
     assert_eq!(one.command(command, &body, Moment(3)).await.action, Action::Compacted);
     assert_eq!(other.write().await, Vec::<String>::new());
     agent.step(5);
     let body = agent.body().to_string();
     let incoming = Incoming::read(Dialect::Messages, &body, Some(&tenant)).unwrap();
-    let turn = other.before_read(&incoming, Moment(4)).await;
+    let turn = other.before_read(&incoming, Moment(4), &mut |_, _, _| None).await;
     assert_eq!(turn.action, Action::Replayed);
     assert_eq!(turn.body, one.before(&body, Moment(5)).await.body);
 }
