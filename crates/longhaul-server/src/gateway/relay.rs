@@ -11,7 +11,7 @@ use longhaul_engine::Dialect;
 
 use super::speech;
 use super::tally::Open;
-use crate::upstream::{Pieces, Progress, Reading, Reply, Upstream};
+use crate::upstream::{Pieces, Reading, Reply, Upstream};
 
 /// What concerns one connection, and not the request.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -55,8 +55,6 @@ pub(super) struct Relay {
     /// The copy that is read, as long as it can be.
     copy: Option<Reading>,
     events: Option<Tail>,
-    /// Whether the provider has said that this is all.
-    told: bool,
     aftermath: Option<Box<dyn Aftermath>>,
     /// The bytes that are still to come, where the head says how many.
     left: Option<u64>,
@@ -82,8 +80,7 @@ impl Relay {
         }
         let copy = Some(Reading::new(Arc::clone(upstream), dialect));
         let left = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        let aftermath = Some(aftermath);
-        Self { pieces, dialect, copy, events, told: false, aftermath, left, ended: false, _open: open }
+        Self { pieces, dialect, copy, events, aftermath: Some(aftermath), left, ended: false, _open: open }
     }
 
     /// As the body of a response.
@@ -100,10 +97,10 @@ impl Relay {
         }
         match self.pieces.next().await {
             Ok(Some(piece)) => {
-                match self.copy.as_mut().map(|copy| copy.feed(&piece)) {
-                    Some(Ok(Progress::Ended)) => self.told = true,
-                    Some(Err(_)) => self.copy = None,
-                    Some(Ok(Progress::More)) | None => {}
+                if let Some(copy) = &mut self.copy
+                    && copy.feed(&piece).is_err()
+                {
+                    self.copy = None;
                 }
                 if let Some(tail) = &mut self.events {
                     tail.pass(&piece);
@@ -111,7 +108,7 @@ impl Relay {
                 self.left = self.left.map(|left| left.saturating_sub(piece.len() as u64));
                 if self.left == Some(0) {
                     // Nobody asks for more than the head promised.
-                    let _ = self.whole();
+                    self.is_whole();
                 }
                 Some(Ok(piece))
             }
@@ -120,27 +117,33 @@ impl Relay {
                 let is_whole =
                     self.copy.as_ref().is_none_or(Reading::is_told_to_end) || self.events.is_none();
                 if is_whole {
-                    return self.whole();
+                    self.is_whole();
+                    return None;
                 }
                 Some(self.cut("the upstream ended its answer in the midst of it"))
             }
             Err(trouble) => {
                 self.ended = true;
                 // A connection that breaks behind the end of a stream takes nothing away from it.
-                if self.told && self.events.is_some() {
-                    return self.whole();
+                if self.has_ended() {
+                    self.is_whole();
+                    return None;
                 }
                 Some(self.cut(&trouble.to_string()))
             }
         }
     }
 
+    /// Whether the mark that ends a stream has come.
+    fn has_ended(&self) -> bool {
+        self.events.is_some() && self.copy.as_ref().is_some_and(Reading::has_ended)
+    }
+
     /// All of it is handed on.
-    fn whole(&mut self) -> Option<io::Result<Bytes>> {
+    fn is_whole(&mut self) {
         self.ended = true;
         let reply = self.copy.take().and_then(|copy| copy.finish().ok());
         self.over(Ending::Whole(reply));
-        None
     }
 
     /// Says that no more comes: as an event of the dialect, or, where there is no place for one, by breaking off too.
@@ -161,8 +164,8 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         // Who leaves behind the mark that ends an answer has all of it.
-        if self.events.is_some() && self.copy.as_ref().is_some_and(Reading::has_ended) {
-            let _ = self.whole();
+        if self.has_ended() {
+            self.is_whole();
         }
         self.over(Ending::Left);
     }

@@ -10,13 +10,12 @@ use super::upstream;
 
 const TEXT: &str = "\"Grüße\" \\ 🎉";
 
-fn host() -> Upstream {
-    upstream("compatible", "http://127.0.0.1:1/v1")
+fn host() -> Arc<Upstream> {
+    Arc::new(upstream("compatible", "http://127.0.0.1:1/v1"))
 }
 
 fn read<'a>(dialect: Dialect, pieces: impl IntoIterator<Item = &'a [u8]>) -> Result<Reply, Trouble> {
-    let host = host();
-    let mut reading = Reading::new(Arc::new(host), dialect);
+    let mut reading = Reading::new(host(), dialect);
     for piece in pieces {
         if reading.feed(piece)? == Progress::Ended {
             break;
@@ -77,8 +76,7 @@ fn an_end_of_another_dialect_is_none() {
 
 #[test]
 fn what_never_ends_is_given_up() {
-    let host = host();
-    let mut reading = Reading::new(Arc::new(host), Dialect::Chat);
+    let mut reading = Reading::new(host(), Dialect::Chat);
     let blanks = vec![b' '; 1 << 20];
     reading.feed(b"{").unwrap();
     let trouble = (0..100).find_map(|_| reading.feed(&blanks).err());
