@@ -225,19 +225,14 @@ impl Door {
 
 /// Whether the gateway's own key pays for a request with this head.
 pub(super) fn is_ours_to_pay(headers: &HeaderMap, upstream: &Upstream) -> bool {
-    let is_ours = |value: &HeaderValue| secret_of(value).is_some_and(Secret::is_one);
-    upstream.own_key().is_some() && CREDENTIALS.iter().all(|name| headers.get(name).is_none_or(is_ours))
+    let is_free = |name| !headers.contains_key(name) || headers.get_all(name).iter().any(is_ours);
+    upstream.own_key().is_some() && CREDENTIALS.iter().all(is_free)
 }
 
 /// Puts the key that pays into a head on its way to an upstream: the client's own stays, and where there is none, the gateway's. What
 /// is a key of ours is shown to nobody, wherever it stands.
 pub(super) fn pay(headers: &mut HeaderMap, upstream: &Upstream) {
-    let is_ours = |value: &HeaderValue| secret_of(value).is_some_and(Secret::is_one);
-    let ours = headers.iter().filter(|(_, value)| is_ours(value)).map(|(name, _)| name.clone());
-    let ours: Vec<HeaderName> = ours.chain([KEY]).collect();
-    for name in &ours {
-        headers.remove(name);
-    }
+    without_ours(headers);
     for name in &CREDENTIALS {
         if let Some(value) = headers.get_mut(name) {
             value.set_sensitive(true);
@@ -250,9 +245,22 @@ pub(super) fn pay(headers: &mut HeaderMap, upstream: &Upstream) {
 
 /// Takes every key out of a head.
 pub(super) fn without_keys(headers: &mut HeaderMap) {
-    for name in CREDENTIALS.iter().chain(&[KEY]) {
+    without_ours(headers);
+    for name in &CREDENTIALS {
         headers.remove(name);
     }
+}
+
+fn without_ours(headers: &mut HeaderMap) {
+    let ours = headers.iter().filter(|(_, value)| is_ours(value)).map(|(name, _)| name.clone());
+    let ours: Vec<HeaderName> = ours.chain([KEY]).collect();
+    for name in &ours {
+        headers.remove(name);
+    }
+}
+
+fn is_ours(value: &HeaderValue) -> bool {
+    secret_of(value).is_some_and(Secret::is_one)
 }
 
 /// What went wrong, without any of the keys that a head shows.

@@ -240,10 +240,10 @@ impl Call {
         let hushed = |trouble| door::hushed(&self.parts.headers, trouble);
         let forwarded = self.gateway.client.forward(upstream, letter, &self.gateway.patience()).await;
         let mut answer = forwarded.map_err(hushed)?;
-        answer.trouble = answer.trouble.map(hushed);
         if self.dialect == Dialect::Responses && answer.trouble.is_none() {
             self.look_ahead(&mut answer).await;
         }
+        answer.trouble = answer.trouble.map(hushed);
         Ok(answer)
     }
 

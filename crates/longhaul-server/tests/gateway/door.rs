@@ -296,7 +296,8 @@ async fn keys_of_two_tenants_share_nothing_and_those_of_one_share_all() {
     };
     let (laptop, desktop) = (make("team", "laptop").await, make("team", "desktop").await);
     let stranger = make("stranger", "stranger").await;
-    let agent = Agent::new(MODEL);
+    let mut agent = Agent::new(MODEL);
+    (0..3).for_each(|_| agent.step(60));
     let mut sessions = Vec::new();
     for key in [&laptop, &desktop, &stranger] {
         let body = agent.body().to_string();

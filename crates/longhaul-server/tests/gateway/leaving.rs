@@ -100,7 +100,7 @@ async fn a_session_that_was_left_goes_on_at_once() {
         drop(socket);
         until(stage, || simulator.last().unwrap().ended == Ended::ClientLeft).await;
         // The simulator is the first to notice; the gateway may still be on its way out.
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
         agent.step(1);
         let start = Instant::now();
         let response = ground.post_json("/v1/messages", &agent.body()).await;

@@ -17,6 +17,7 @@ async fn sessions_outlive_a_database_that_starts_again() {
     let simulator = Simulator::start(Settings::window(WINDOW)).await;
     let grounds = [gateway(&url, &simulator).await, gateway(&url, &simulator).await];
     let mut agent = Agent::new(MODEL);
+    (0..3).for_each(|_| agent.step(60));
     let mut turn = 0;
     let mut go_on = async |agent: &mut Agent| {
         agent.step(20);

@@ -69,6 +69,7 @@ async fn a_session_goes_from_gateway_to_gateway_turn_by_turn() {
     let simulator = Simulator::start(Settings::window(WINDOW)).await;
     let grounds = [gateway(&url, &simulator).await, gateway(&url, &simulator).await];
     let (mut agent, mut dice) = (Agent::new(MODEL), Dice::new(7));
+    (0..2).for_each(|_| agent.step(60));
     let (mut turns, mut before) = (Vec::new(), Value::Null);
     for turn in 0..40 {
         agent.step(60);
