@@ -14,7 +14,7 @@ const FOCUS: &str = include_str!("prompts/focus.md");
 
 /// What a model may write beyond the length that it is asked for.
 const SPARE: f64 = 1.3;
-/// About what the words around the turns of a question come to, whoever counts them.
+/// What the words around the turns of a question come to at most, whoever counts them.
 pub const FRAME: Tokens = Tokens(1_200);
 /// The least of a model's window that is worth a call.
 const LEAST_ROOM: Tokens = Tokens(300);
@@ -218,7 +218,7 @@ mod tests {
     fn whatever_the_window_every_line_is_in_one_part_and_every_part_fits() {
         let long = "a line of a long output\n".repeat(3_000);
         let ask = ask(&["[the user]\nBuild it.\n".to_owned(), long, "x".repeat(40_000)]);
-        assert!(ask.frame() <= FRAME && ask.frame() > FRAME / 2, "{} around the turns", ask.frame());
+        assert!(ask.frame() <= FRAME, "{} around the turns", ask.frame());
         for window in [4_000, 8_000, 32_000, 400_000] {
             let window = Tokens(window);
             let parts = ask.parts(window);

@@ -395,7 +395,7 @@ fn every_generated_body_is_compacted_as_promised() {
     let run = |half: usize| {
         let half = list.iter().skip(half).step_by(2);
         let bodies = half.map(|(dialect, seed)| generate::long_body(*dialect, *seed));
-        generate::hold(bodies, |generated| cases.judge(generated))
+        generate::shrink::hold(bodies, |generated| cases.judge(generated))
     };
     let results = std::thread::scope(|scope| {
         let other = scope.spawn(|| run(1));

@@ -45,7 +45,7 @@ fn holds(transcript: &Transcript<'_>, known: &mut Known) -> Evidence {
 fn generated_bodies_of_every_dialect_are_read() {
     let known = RefCell::new(Known::default());
     let bodies = Dialect::ALL.into_iter().flat_map(|d| (0..300).map(move |seed| generate::body(d, seed)));
-    generate::hold(bodies, |generated| {
+    generate::shrink::hold(bodies, |generated| {
         let (transcript, _) = wire::parse(generated.dialect, &generated.body).unwrap();
         holds(&transcript, &mut known.borrow_mut());
     });

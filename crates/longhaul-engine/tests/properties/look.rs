@@ -16,7 +16,7 @@ fn a_session_that_grows_is_counted_as_if_it_had_not() {
     let policy = policy("gpt-5", 100_000);
     let bodies =
         Dialect::ALL.into_iter().flat_map(|d| (0..300).map(move |seed| generate::long_body(d, seed)));
-    generate::hold(bodies, |generated| grows(&policy, &generated.body));
+    generate::shrink::hold(bodies, |generated| grows(&policy, &generated.body));
 }
 
 fn real_sessions_that_grow_are_counted_as_if_they_had_not() {
@@ -48,7 +48,7 @@ fn a_compaction_after_looks_is_the_same_as_without() {
     let wish = Wish { force: true, ..Wish::default() };
     let bodies =
         Dialect::ALL.into_iter().flat_map(|d| (0..100).map(move |seed| generate::long_body(d, seed)));
-    generate::hold(bodies, |generated| {
+    generate::shrink::hold(bodies, |generated| {
         let (transcript, _) = wire::parse(generated.dialect, &generated.body).unwrap();
         let mut known = Known::default();
         let earlier = transcript.first_messages(transcript.message_count() / 2);

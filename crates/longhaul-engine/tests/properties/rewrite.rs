@@ -56,7 +56,7 @@ fn a_body_that_fails_is_made_small() {
 }
 
 fn an_empty_rewrite_changes_nothing() {
-    generate::hold(generated(), |g| {
+    generate::shrink::hold(generated(), |g| {
         let transcript = read(Some(g.dialect), &g.body);
         assert_eq!(Rewrite::new(&transcript, Vec::new()).unwrap().apply(&g.body), g.body);
     });
@@ -121,7 +121,7 @@ fn check_one_replacement(dialect: Dialect, body: &str, transcript: &Transcript<'
 }
 
 fn replacing_one_text_changes_its_bytes_and_nothing_else() {
-    generate::hold(generated(), |g| {
+    generate::shrink::hold(generated(), |g| {
         let transcript = read(Some(g.dialect), &g.body);
         for block in transcript.blocks().filter(|b| b.text.is_some()) {
             check_one_replacement(g.dialect, &g.body, &transcript, block);
@@ -165,7 +165,7 @@ fn check_removal(dialect: Dialect, body: &str, transcript: &Transcript<'_>, goes
 }
 
 fn removing_any_units_leaves_the_others_and_can_be_undone() {
-    generate::hold(generated(), |g| {
+    generate::shrink::hold(generated(), |g| {
         let mut numbers = Numbers(g.seed);
         let transcript = read(Some(g.dialect), &g.body);
         let some: Vec<bool> = transcript.units.iter().map(|_| numbers.one_in(2)).collect();
@@ -186,7 +186,7 @@ fn removing_units_of_real_bodies_can_be_undone() {
 }
 
 fn every_message_belongs_to_the_preamble_or_to_units() {
-    generate::hold(generated(), |g| {
+    generate::shrink::hold(generated(), |g| {
         let transcript = read(Some(g.dialect), &g.body);
         let mut seen = vec![false; transcript.message_count()];
         for id in transcript.units.iter().flat_map(|u| &u.owns) {

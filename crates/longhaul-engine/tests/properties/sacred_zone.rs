@@ -287,7 +287,7 @@ fn every_generated_body_stays_as_valid_as_it_was() {
     (policy.digest_all, policy.drop_oldest) = (Tokens(120), Tokens(150));
     (policy.sacred.trigger, policy.sacred.target) = (Tokens(20), Tokens(60));
     let bodies = Dialect::ALL.into_iter().flat_map(|d| (0..600).map(move |seed| generate::body(d, seed)));
-    generate::hold(bodies, |generated| {
+    generate::shrink::hold(bodies, |generated| {
         if let Plan::Ready(outcome) = plan(&policy, &wish(), generated.dialect, &generated.body) {
             judge(&outcome.body, &policy, generated.dialect, &generated.body, &outcome);
         }

@@ -1,6 +1,6 @@
 //! Generated bodies in all three dialects, with the quirks that real ones have, each counted by name.
 
-mod shrink;
+pub mod shrink;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,7 +9,6 @@ use longhaul_engine::Dialect;
 use serde_json::{Value, json};
 
 use super::Numbers;
-pub use shrink::hold;
 
 /// A generated body, and the quirks that are in it.
 pub struct Generated {
