@@ -201,8 +201,8 @@ fn tools_that_come_as_an_item_are_no_part_of_what_was_said() {
             {"type":"message","role":"user","content":"go"},
             {"type":"additional_tools","role":"developer","tools":[]}]}"#,
         "
-        preamble Tool
         preamble System house rules
+        preamble Tool
         preamble Tool
         prompt User
         Text go",

@@ -232,6 +232,10 @@ impl Gateway {
         };
         match self.store.recall(tenant, Some(&found.session), words).await {
             Ok(recalled) => Ok(recalled.text.clipped(SHOWN).to_string()),
+            // What looks like a handle and leads nowhere is no word to search for: parts of it may stand anywhere.
+            Err(StoreError::Unknown(_) | StoreError::Wrong(_)) if looks_like_handle(words) => {
+                Ok("nothing was found".to_owned())
+            }
             Err(StoreError::Unknown(_) | StoreError::Wrong(_)) => {
                 let hits = self.store.search(tenant, &found.session, Scope::Family, words, MATCHES).await?;
                 let lines = hits.iter().map(|hit| format!("{}: {}", hit.handle, hit.excerpt));
@@ -241,6 +245,12 @@ impl Gateway {
             Err(error) => Err(error),
         }
     }
+}
+
+fn looks_like_handle(words: &str) -> bool {
+    words.len() >= 8
+        && words.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        && words.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

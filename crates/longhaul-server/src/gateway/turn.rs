@@ -306,7 +306,8 @@ impl Call {
     fn can_repeat(&self, ready: &mut Ready) {
         let upstream = self.gateway.settings.upstreams.of(self.dialect);
         let is_ours = door::is_ours_to_pay(&self.parts.headers, upstream);
-        if self.gateway.settings.keep_alive.is_none() || !is_ours {
+        let is_packed = self.parts.headers.contains_key(CONTENT_ENCODING);
+        if self.gateway.settings.keep_alive.is_none() || !is_ours || is_packed {
             return;
         }
         let mut headers = outgoing(&self.parts.headers);
