@@ -38,6 +38,8 @@ pub(super) struct Held {
 pub(super) struct Claim {
     slot: Arc<Slot>,
     held: OwnedMutexGuard<Held>,
+    /// Whether somebody else may have taken it meanwhile.
+    is_free: bool,
 }
 
 impl Live {
@@ -61,7 +63,7 @@ impl Live {
         });
         // Who took it last may still be writing down what it was.
         let held = Arc::clone(&slot.held).lock_owned().await;
-        Claim { slot, held }
+        Claim { slot, held, is_free: false }
     }
 
     /// From now on a session is found by this message.
@@ -114,8 +116,10 @@ impl Claim {
     }
 
     /// The request is answered: the next one may line up while this is still written down.
-    pub(super) fn free(&self) {
-        self.slot.taken.store(false, Ordering::Release);
+    pub(super) fn free(&mut self) {
+        if !std::mem::replace(&mut self.is_free, true) {
+            self.slot.taken.store(false, Ordering::Release);
+        }
     }
 }
 

@@ -455,7 +455,7 @@ struct Turned {
 }
 
 impl Aftermath for Turned {
-    fn over(self: Box<Self>, ending: Ending) {
+    fn over(mut self: Box<Self>, ending: Ending) {
         // The next request may line up at once; what follows is written while it comes.
         self.ready.claim.free();
         let begun = self.gateway.pending.begin();

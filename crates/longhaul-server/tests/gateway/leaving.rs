@@ -108,6 +108,7 @@ async fn a_session_that_was_left_goes_on_at_once() {
         assert_eq!(response.status(), 200);
         assert_eq!(header(&response, "x-longhaul-action"), "replayed", "{stage}");
         assert_eq!(header(&response, "x-longhaul-session"), session, "{stage}");
+        response.bytes().await.unwrap();
         let page = ground.http.get(format!("{}/metrics", ground.url)).send().await.unwrap();
         let page = page.text().await.unwrap();
         assert!(page.contains("longhaul_live_sessions 1\n"), "it is the same one that is held: {page}");
