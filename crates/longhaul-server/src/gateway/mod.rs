@@ -42,9 +42,9 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
 use http::request::Parts;
-use http::{Method, StatusCode};
 use longhaul_engine::identity::Chains;
 use longhaul_engine::{Dialect, Tokens};
 use tokio::sync::Semaphore;
@@ -252,21 +252,13 @@ impl Gateway {
     async fn pass(State(gateway): State<Arc<Self>>, request: Request) -> Response {
         let (parts, body) = request.into_parts();
         let dialect = dialect_of(&parts);
-        if parts.method == Method::CONNECT {
-            let said = "this gateway connects nobody to anything but its upstreams";
-            return speech::error(dialect, StatusCode::METHOD_NOT_ALLOWED, said);
+        if let Err(closed) = gateway.let_in(&parts, dialect).await {
+            return closed.answer(dialect);
         }
         if parts.headers.contains_key(UPGRADE) {
             // What comes through a socket of another kind could not be made smaller; who asks for one has another way.
             let said = "no connection is upgraded here; send requests one by one";
             return speech::error(dialect, StatusCode::UPGRADE_REQUIRED, said);
-        }
-        if climbs(parts.uri.path()) {
-            let said = "a path that climbs with .. is not forwarded";
-            return speech::error(dialect, StatusCode::BAD_REQUEST, said);
-        }
-        if let Err(closed) = gateway.let_in(&parts, dialect).await {
-            return closed.answer(dialect);
         }
         let body = body::onward(body, gateway.settings.limits.pieces);
         gateway.hand_over(parts, dialect, body).await
@@ -311,11 +303,6 @@ impl Gateway {
             }
         }
     }
-}
-
-/// Whether a path names what is above it, in any of the ways that an address can be read.
-fn climbs(path: &str) -> bool {
-    path.split(['/', '\\']).any(|step| step.to_ascii_lowercase().replace("%2e", ".") == "..")
 }
 
 /// Whose a request of another kind is: what only one provider's clients send gives it away. A key goes where its header belongs.
