@@ -206,27 +206,29 @@ async fn tokens_of_a_day_are_counted_however_a_request_goes_through() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(closed(holding(&simulator.origin(), HELD)), &simulator).await;
     let bypass = ("x-longhaul-bypass", "1");
+    let mut agent = Agent::new(MODEL);
+    agent.step(200);
+    let (path, body) = ("/v1/messages", agent.body().to_string());
     for (number, more) in [None, Some(bypass)].into_iter().enumerate() {
         let limits = Limits { tokens_per_day: Some(Tokens(1)), ..Limits::default() };
         let name = format!("somebody{number}");
         let ours = key(&ground.store, &name, limits).await;
         let shown: Vec<(&str, &str)> = [("x-longhaul-key", ours.as_str())].into_iter().chain(more).collect();
-        let (path, body) = MODELS[0];
-        assert_eq!(post(&ground, path, &shown, body).await.status(), 200);
+        assert_eq!(post(&ground, path, &shown, body.clone()).await.status(), 200);
         eventually("what the key used is counted", async || {
             let keys = ground.store.keys().await.unwrap();
             keys.iter().any(|key| key.name == name && key.used.is_some_and(|used| used.tokens > Tokens(1)))
         })
         .await;
         for path in [path, "/v1/messages/count_tokens", "/v1/embeddings"] {
-            let response = post(&ground, path, &shown, body).await;
+            let response = post(&ground, path, &shown, body.clone()).await;
             let after: u64 = header(&response, "retry-after").parse().unwrap();
             assert_eq!(response.status(), 429, "{path}");
             assert!((1..=86_400).contains(&after), "{after}");
             assert_eq!(answer(response).await["error"]["type"], "rate_limit_error");
         }
         simulator.pass(Duration::from_hours(24));
-        assert_eq!(post(&ground, path, &shown, body).await.status(), 200, "another day");
+        assert_eq!(post(&ground, path, &shown, body.clone()).await.status(), 200, "another day");
     }
 }
 

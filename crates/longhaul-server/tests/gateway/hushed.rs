@@ -90,8 +90,11 @@ async fn what_an_upstream_quotes_of_a_key_goes_to_its_client_and_into_no_log() {
         let store = place.open().await;
         let ground = Ground::with_store(settings(&upstream), store, std::sync::Arc::clone(&clock)).await;
         let key = format!("quotedplainword{number}");
-        for (path, body) in MODELS {
-            let response = post(&ground, path, &[("x-api-key", &key)], body).await;
+        let mut agent = Agent::new(MODEL);
+        agent.step(200);
+        let long = agent.body().to_string();
+        for (path, body) in MODELS.into_iter().chain([("/v1/messages", long.as_str())]) {
+            let response = post(&ground, path, &[("x-api-key", &key)], body.to_owned()).await;
             assert_eq!(response.status(), status);
             assert!(
                 response.text().await.unwrap().contains(&key),
