@@ -64,7 +64,7 @@ impl Gateway {
     pub async fn keep_warm(self: &Arc<Self>) -> usize {
         let Some(settings) = self.settings.keep_alive else { return 0 };
         let (now, mut kept) = (self.now(), 0);
-        for warm in self.live.free(|held| due(held, now)) {
+        for warm in self.live.ask_resting(|held| due(held, now)) {
             let day = Day::of(now);
             if self.purse.spent(day).0 >= settings.a_day.0 {
                 break;
@@ -78,7 +78,7 @@ impl Gateway {
                 "a cache was kept warm"
             );
             self.tally.kept_warm();
-            self.live.free(|held| {
+            self.live.ask_resting(|held| {
                 held.memory.kept_warm(&warm, now);
                 None::<()>
             });

@@ -83,11 +83,10 @@ impl Live {
         slots.insert(*tip, Arc::clone(&claim.slot));
     }
 
-    /// Asks every session that is free now, and gives what they say.
-    pub(super) fn free<T>(&self, mut ask: impl FnMut(&mut Held) -> Option<T>) -> Vec<T> {
+    /// Asks every session of which no request is on its way, and gives what they say.
+    pub(super) fn ask_resting<T>(&self, mut ask: impl FnMut(&mut Held) -> Option<T>) -> Vec<T> {
         let slots: Vec<Arc<Slot>> = self.slots().values().cloned().collect();
-        let free = slots.iter().filter_map(|slot| Some(ask(&mut *slot.held.try_lock().ok()?)));
-        free.flatten().collect()
+        slots.iter().filter_map(|slot| ask(&mut *slot.held.try_lock().ok()?)).collect()
     }
 
     /// How many there are.

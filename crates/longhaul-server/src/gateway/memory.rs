@@ -57,6 +57,8 @@ pub(super) enum Expected {
 pub(super) enum Miss {
     /// Something else is said at some place.
     Changed { what: &'static str, message: Option<u32>, since: usize },
+    /// We changed it ourselves, to make room.
+    Compacted,
     /// It was kept for so long only.
     Lapsed { after: Duration },
     /// Shorter prefixes are not cached.
@@ -70,6 +72,7 @@ impl Miss {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Changed { .. } => "changed",
+            Self::Compacted => "compacted",
             Self::Lapsed { .. } => "lapsed",
             Self::TooShort { .. } => "short",
             Self::Lost { .. } => "lost",
@@ -86,11 +89,24 @@ impl fmt::Display for Miss {
             Self::Changed { what, message: None, since } => {
                 write!(f, "changed: {what} differs from request {since}")
             }
+            Self::Compacted => {
+                f.write_str("compacted: what was sent before was made smaller with this request")
+            }
             Self::Lapsed { after } => write!(f, "lapsed: the last request was {} s ago", after.as_secs()),
             Self::TooShort { minimum } => write!(f, "short: prefixes are cached from {minimum} tokens on"),
             Self::Lost { read, of } => {
                 write!(f, "lost: the provider read {read} of {of} tokens that it was sent before")
             }
+        }
+    }
+}
+
+impl Expected {
+    /// The same of a request that was compacted: what differs is our own doing.
+    pub(super) fn once_compacted(self) -> Self {
+        match self {
+            Self::Miss(Miss::Changed { .. }) => Self::Miss(Miss::Compacted),
+            other => other,
         }
     }
 }

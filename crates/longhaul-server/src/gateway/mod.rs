@@ -8,7 +8,8 @@
 //!                └── a copy: usage ──▶ the session, the store, the counts
 //! ```
 //!
-//! - `listen` has the connections, `names` and `door` who is let in, `turn` one request from its bytes to its answer.
+//! - `listen` has the connections, `names` and `door` who is let in, `turn` one request to a model from its bytes to its answer,
+//!   `aftermath` what follows that, `passing` every other request; `forward` is the way to an upstream.
 //! - `prepare` finds the session ([`live`] holds those at hand), replays and compacts; `marks` sets cache marks; `memory` knows what
 //!   the provider should still have, and so why it missed.
 //! - `relay` hands an answer on and reads a copy; `speech` has what we say ourselves, in the dialect; `commands` what people type for us.
@@ -17,15 +18,18 @@
 //! What must hold: whatever goes wrong with us, the client's own request goes through. No request can choose where it goes. An answer is
 //! what the provider sent, to the last byte. Nothing that takes long runs on the threads that wait.
 
+mod aftermath;
 mod body;
 mod commands;
 mod door;
+mod forward;
 mod keep_alive;
 mod listen;
 mod live;
 mod marks;
 mod memory;
 mod names;
+mod passing;
 mod pending;
 mod prepare;
 mod relay;
@@ -38,17 +42,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::StatusCode;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use longhaul_engine::identity::Chains;
 use longhaul_engine::{Dialect, Tokens};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 pub use settings::{Access, KeepAlive, Limits, Settings, Switch, Upstreams};
 pub use tally::Sums;
@@ -57,13 +59,12 @@ use door::{Closed, Door, Guest};
 use keep_alive::Purse;
 use live::Live;
 use pending::Pending;
-use prepare::Job;
 use tally::Tally;
 
 use crate::agents::Moment;
 use crate::session::Host;
 use crate::store::{Day, Store};
-use crate::upstream::{Client, Letter, Models, Trouble};
+use crate::upstream::{Client, Models};
 
 /// What the world around a gateway is like.
 pub struct World {
@@ -78,7 +79,7 @@ pub struct Gateway {
     settings: Settings,
     store: Store,
     client: Client,
-    models: Option<Arc<dyn Models>>,
+    models: Arc<dyn Models>,
     host: Arc<dyn Host>,
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
     door: Door,
@@ -110,7 +111,7 @@ impl Gateway {
             settings,
             store,
             client,
-            models: Some(models),
+            models,
             host: world.host,
             clock: world.clock,
             door: Door::default(),
@@ -209,111 +210,5 @@ impl Gateway {
                 Ok(guest)
             }
         }
-    }
-
-    /// Counts what would be sent, not what the client has: it is what the window is filled with.
-    async fn count_tokens(State(gateway): State<Arc<Self>>, request: Request) -> Response {
-        let (parts, incoming) = request.into_parts();
-        let guest = match gateway.let_in(&parts, Dialect::Messages).await {
-            Ok(guest) => guest,
-            Err(closed) => return closed.answer(Dialect::Messages),
-        };
-        let limits = gateway.settings.limits;
-        let original = match body::read(incoming, limits.body, limits.pieces).await {
-            Ok(original) => original,
-            Err(problem) => return speech::error(Dialect::Messages, problem.status(), problem.said()),
-        };
-        let replayed = timeout(limits.deadline, gateway.replayed(&parts, &guest, &original)).await;
-        let body = replayed.ok().flatten().map_or(original, bytes::Bytes::from);
-        gateway.hand_over(parts, Dialect::Messages, body.into()).await
-    }
-
-    /// What the decisions so far make of a body; nothing where that is the body itself.
-    async fn replayed(
-        self: &Arc<Self>,
-        parts: &Parts,
-        guest: &Guest,
-        original: &bytes::Bytes,
-    ) -> Option<String> {
-        if self.settings.compression == Switch::Off
-            || parts.headers.contains_key(http::header::CONTENT_ENCODING)
-        {
-            return None;
-        }
-        let text = body::text(&parts.headers, original, self.settings.limits.body)?;
-        let (gateway, tenant) = (Arc::clone(self), guest.tenant.clone()?);
-        let scope = turn::scope(&parts.headers);
-        let job = Job { gateway, tenant, dialect: Dialect::Messages, text, scope };
-        let runtime = tokio::runtime::Handle::current();
-        tokio::task::spawn_blocking(move || runtime.block_on(job.replayed())).await.ok()?
-    }
-
-    /// Anything else goes through as it came.
-    async fn pass(State(gateway): State<Arc<Self>>, request: Request) -> Response {
-        let (parts, body) = request.into_parts();
-        let dialect = dialect_of(&parts);
-        if let Err(closed) = gateway.let_in(&parts, dialect).await {
-            return closed.answer(dialect);
-        }
-        if parts.headers.contains_key(UPGRADE) {
-            // What comes through a socket of another kind could not be made smaller; who asks for one has another way.
-            let said = "no connection is upgraded here; send requests one by one";
-            return speech::error(dialect, StatusCode::UPGRADE_REQUIRED, said);
-        }
-        let body = body::onward(body, gateway.settings.limits.pieces);
-        gateway.hand_over(parts, dialect, body).await
-    }
-
-    /// Hands a request of somebody who was let in over to the upstream of a dialect, and its answer back.
-    async fn hand_over(&self, parts: Parts, dialect: Dialect, body: reqwest::Body) -> Response {
-        let upstream = self.settings.upstreams.of(dialect);
-        let mut headers = turn::outgoing(&parts.headers);
-        door::pay(&mut headers, upstream);
-        // What is handed on as it comes has the length that was announced.
-        if body.as_bytes().is_none()
-            && let Some(length) = parts.headers.get(CONTENT_LENGTH)
-        {
-            headers.insert(CONTENT_LENGTH, length.clone());
-        }
-        let letter = Letter { method: parts.method.clone(), target: turn::target(&parts), headers, body };
-        self.tally.passed();
-        match self.client.forward(upstream, letter, &self.patience()).await {
-            Ok(answer) => {
-                let mut headers = answer.headers;
-                relay::without_hops(&mut headers);
-                let open = self.tally.open();
-                let pieces =
-                    futures_util::stream::unfold((answer.body, open), |(mut pieces, open)| async move {
-                        let piece = pieces.next().await.transpose()?;
-                        Some((piece.map_err(std::io::Error::other), (pieces, open)))
-                    });
-                let mut response = Response::new(Body::from_stream(pieces));
-                *response.status_mut() =
-                    StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
-                *response.headers_mut() = headers;
-                response
-            }
-            Err(trouble) => {
-                let status = match trouble {
-                    Trouble::TimedOut(_) => StatusCode::GATEWAY_TIMEOUT,
-                    _ => StatusCode::BAD_GATEWAY,
-                };
-                let trouble = door::hushed(&parts.headers, trouble);
-                speech::error(dialect, status, &format!("longhaul: {trouble}"))
-            }
-        }
-    }
-}
-
-/// Whose a request of another kind is: what only one provider's clients send gives it away. A key goes where its header belongs.
-fn dialect_of(parts: &Parts) -> Dialect {
-    let (headers, path) = (&parts.headers, parts.uri.path());
-    let is_messages = headers.contains_key("anthropic-version") || headers.contains_key("x-api-key");
-    if is_messages || path.starts_with("/v1/messages") {
-        Dialect::Messages
-    } else if path.starts_with("/v1/chat") {
-        Dialect::Chat
-    } else {
-        Dialect::Responses
     }
 }

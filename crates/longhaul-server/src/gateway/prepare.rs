@@ -131,6 +131,7 @@ impl Job {
         };
         let sizes = turn.sizes.unwrap_or(Sizes { whole: Tokens::ZERO, sent: Tokens::ZERO });
         let Outgoing { chain, expected } = outgoing;
+        let expected = if turn.action == Action::Compacted { expected.once_compacted() } else { expected };
         let is_bypassed = matches!(action, TrafficAction::Bypassed(_));
         let body = match turn.body {
             _ if is_bypassed => None,
@@ -223,12 +224,9 @@ impl Gateway {
     }
 
     fn session(&self, tenant: &Tenant) -> Session {
-        let session = Session::new(self.settings.session.clone())
+        Session::new(self.settings.session.clone())
             .with_host(Arc::clone(&self.host))
-            .with_store(self.store.clone(), tenant.clone());
-        match &self.models {
-            Some(models) => session.with_models(Arc::clone(models)),
-            None => session,
-        }
+            .with_models(Arc::clone(&self.models))
+            .with_store(self.store.clone(), tenant.clone())
     }
 }

@@ -1,0 +1,112 @@
+//! From here to an upstream: what of a head it is shown, who pays, and what it means that no answer came.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, EXPECT, HOST};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, StatusCode};
+use longhaul_engine::Dialect;
+
+use super::relay::without_hops;
+use super::{Gateway, door, speech};
+use crate::upstream::{Letter, Patience, Progress, Reading, Response as Answer, Retries, Stage, Trouble};
+
+/// Headers of ours, which no upstream is shown.
+const OURS: &str = "x-longhaul-";
+/// The events that say that a request was taken, and no more.
+const TAKEN: [&str; 3] = ["response.created", "response.in_progress", "response.queued"];
+/// So much of an answer is held back at most until it says more.
+const MOST_AHEAD: usize = 2 * 1024 * 1024;
+
+impl Gateway {
+    /// Sends a request of somebody who was let in to the upstream of a dialect, with this head and whoever's key pays.
+    pub(super) async fn forward(
+        &self,
+        dialect: Dialect,
+        parts: &Parts,
+        mut headers: HeaderMap,
+        body: reqwest::Body,
+    ) -> Result<Answer, Trouble> {
+        let upstream = self.settings.upstreams.of(dialect);
+        door::pay(&mut headers, upstream);
+        let letter = Letter { method: parts.method.clone(), target: target(parts), headers, body };
+        let hushed = |trouble| door::hushed(&parts.headers, trouble);
+        let answer = self.client.forward(upstream, letter, &self.patience()).await.map_err(hushed)?;
+        Ok(Answer { trouble: answer.trouble.map(hushed), ..answer })
+    }
+
+    /// In the Responses dialect a request that is too long is taken, and refused by the first event that says more than that it was
+    /// taken. Until then nothing is handed on, so that a smaller one can be sent in its place.
+    pub(super) async fn look_ahead(&self, parts: &Parts, answer: &mut Answer) {
+        let upstream = Arc::clone(self.settings.upstreams.of(Dialect::Responses));
+        let mut reading = Reading::new(upstream, Dialect::Responses);
+        let mut taken = Vec::new();
+        while let Ok(Some(piece)) = answer.body.next().await {
+            taken.extend_from_slice(&piece);
+            match reading.feed(&piece) {
+                Err(trouble @ (Trouble::TooLong { .. } | Trouble::TooLarge(_))) => {
+                    answer.trouble = Some(door::hushed(&parts.headers, trouble));
+                }
+                Ok(Progress::More) if taken.len() < MOST_AHEAD && says_nothing_yet(&taken) => continue,
+                _ => {}
+            }
+            break;
+        }
+        answer.body.put_back(Bytes::from(taken));
+    }
+
+    pub(super) fn patience(&self) -> Patience {
+        let limits = &self.settings.limits;
+        let whole = Duration::from_hours(24);
+        Patience { first_byte: limits.first_byte, idle: limits.idle, whole, retries: Retries::NONE }
+    }
+}
+
+/// What a client is told where no answer came.
+pub(super) fn no_answer(dialect: Dialect, trouble: &Trouble) -> Response {
+    let status = match trouble {
+        Trouble::TimedOut(Stage::FirstByte | Stage::Idle | Stage::Whole) => StatusCode::GATEWAY_TIMEOUT,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    speech::error(dialect, status, &format!("longhaul: {trouble}"))
+}
+
+/// An answer as it is handed on.
+pub(super) fn response(status: u16, headers: HeaderMap, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The head of a request as an upstream is to see it.
+pub(super) fn outgoing(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    without_hops(&mut headers);
+    headers.remove(HOST);
+    headers.remove(CONTENT_LENGTH);
+    // Who waited for a sign to go on has had it from us.
+    headers.remove(EXPECT);
+    let is_ours = |name: &&HeaderName| name.as_str().starts_with(OURS) && **name != door::KEY;
+    let ours: Vec<HeaderName> = headers.keys().filter(is_ours).cloned().collect();
+    for name in &ours {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// The path of a request, and what stands behind it.
+pub(super) fn target(parts: &Parts) -> String {
+    parts.uri.path_and_query().map_or_else(|| "/".to_owned(), |target| target.as_str().to_owned())
+}
+
+/// Whether a stream of events only says so far that a request was taken.
+fn says_nothing_yet(events: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(events);
+    let mut names = text.lines().filter_map(|line| line.strip_prefix("event:")).map(str::trim);
+    text.trim_start().starts_with("event:") && names.all(|name| TAKEN.contains(&name))
+}
