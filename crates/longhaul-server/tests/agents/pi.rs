@@ -30,7 +30,7 @@ tests! {
 }
 
 fn header() -> Value {
-    json!({"type": "session", "version": 3, "id": "5e55-10", "timestamp": "2026-02-01T08:00:00.000Z", "cwd": "/work/garden"})
+    json!({"type": "session", "version": 3, "id": "5e55-10", "timestamp": "2026-02-01T08:00:00.000Z", "cwd": "/home/ada/garden"})
 }
 
 fn entry(id: &str, parent: Option<&str>, message: Value) -> Value {
@@ -81,7 +81,7 @@ fn the_last_entry_is_the_leaf_and_other_branches_are_not_sent() {
     ]);
     assert_eq!(shown(&session), "user: L2 text | assistant: L3 text | user: L5 text | assistant: L6 text");
     assert_eq!((session.agent, session.id.as_str()), (Agent::Pi, "5e55-10"));
-    assert_eq!(session.project.as_deref(), Some("/work/garden"));
+    assert_eq!(session.project.as_deref(), Some("/home/ada/garden"));
     assert_eq!(session.started, Moment::parse("2026-02-01T08:00:00Z"));
     assert_eq!(session.updated, Moment::parse("2026-02-01T08:00:05Z"));
 }

@@ -14,7 +14,7 @@ fn claude(session: &str, day: usize, steps: usize) -> String {
     let record = |kind: &str, number: usize, second: usize, message: Value| {
         json!({
             "type": kind, "uuid": format!("{session}-{number}"), "sessionId": session, "isSidechain": false,
-            "parentUuid": (number > 0).then(|| format!("{session}-{}", number - 1)), "cwd": "/work/kiln",
+            "parentUuid": (number > 0).then(|| format!("{session}-{}", number - 1)), "cwd": "/home/ada/kiln",
             "timestamp": format!("2026-03-{day:02}T10:{:02}:{:02}.000Z", second / 60, second % 60), "message": message,
         })
     };
@@ -51,7 +51,7 @@ fn codex(session: &str) -> String {
     let lines = [
         line(
             "session_meta",
-            json!({"id": session, "cwd": "/work/wheel", "base_instructions": {"text": "You throw pots."}}),
+            json!({"id": session, "cwd": "/home/ada/wheel", "base_instructions": {"text": "You throw pots."}}),
         ),
         line("turn_context", json!({"model": "gpt-5.1-codex"})),
         said("user", "input_text", "Make a bowl"),
@@ -111,7 +111,7 @@ fn sessions_are_listed_the_newest_first_with_what_was_recorded() {
         answer["sessions"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["codex:0199-bowl", "claude:1f0d-new", "claude:1f0c-old"]);
     let newest = &answer["sessions"][1];
-    assert_eq!((&newest["project"], &newest["messages"]), (&json!("/work/kiln"), &json!(81)));
+    assert_eq!((&newest["project"], &newest["messages"]), (&json!("/home/ada/kiln"), &json!(81)));
     // 20,000 + 39 × 900 were cached, 900 written, 3 fresh, and 60 came back.
     assert_eq!((&newest["tokens"], &newest["tokens_by"]), (&json!(56_063), &json!("provider")));
     assert_eq!(newest["requests"], 40);
@@ -119,7 +119,7 @@ fn sessions_are_listed_the_newest_first_with_what_was_recorded() {
     assert_eq!(answer["sessions"][0]["tokens_by"], "longhaul");
     assert_eq!(answer["failed"].as_array().unwrap().len(), 1, "a file that is no session is said once");
     let page = run(&folder, &["sessions", "--agent", "claude", "--limit", "1"]);
-    assert!(page.out.contains("claude:1f0d-new  /work/kiln"), "{}", page.out);
+    assert!(page.out.contains("claude:1f0d-new  /home/ada/kiln"), "{}", page.out);
     assert!(page.out.contains("older ones are not shown; --limit 0 shows all"), "{}", page.out);
     let none = run(&folder, &["sessions", "--agent", "goose"]);
     assert_eq!((none.code, none.out.as_str()), (0, ""));
@@ -139,7 +139,7 @@ fn a_session_is_exported_as_the_body_of_its_next_request() {
     assert_eq!(body["model"], "claude-sonnet-4-5");
     assert_eq!(body["messages"].as_array().unwrap().len(), 81);
     assert!(done.err.contains(
-        "claude:latest: session 1f0d-new of claude in /work/kiln, last written 2026-03-04T10:13:10Z"
+        "claude:latest: session 1f0d-new of claude in /home/ada/kiln, last written 2026-03-04T10:13:10Z"
     ));
     assert!(done.err.contains("its file does not hold the system prompt and the tools"), "{}", done.err);
     let done = run(&folder, &["export", "codex:0199", "-o", "next.json"]);

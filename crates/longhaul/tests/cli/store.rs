@@ -275,7 +275,7 @@ fn bodies_lines_and_agents_sessions_are_imported() {
     let home = machine.0.0.join("home/.claude/projects/-work-kiln");
     fs::create_dir_all(&home).unwrap();
     let record = |number: usize, kind: &str, text: &str| {
-        json!({"type": kind, "uuid": format!("u{number}"), "sessionId": "5e55", "isSidechain": false, "cwd": "/work/kiln",
+        json!({"type": kind, "uuid": format!("u{number}"), "sessionId": "5e55", "isSidechain": false, "cwd": "/home/ada/kiln",
             "parentUuid": (number > 0).then(|| format!("u{}", number - 1)), "timestamp": "2026-03-01T10:00:00.000Z",
             "message": {"role": kind, "content": text}})
     };

@@ -319,8 +319,11 @@ impl<'d> Sketches<'_, 'd> {
             let lines = (0..kept.lines.len()).map(|line| (What::Quote(kept, line), (usize::MAX, line)));
             self.list.extend(lines.map(|(what, at)| Sketch { what, at, number: 0, rate: WORTH.rule }));
         }
+        // What a host handed in before gives way to what it hands in now.
+        let is_older = |quoted: &&Quoted| self.brief.kept.is_some_and(|kept| kept.source == quoted.source);
         let before = self.brief.previous.map_or(&[][..], |before| before.quoted());
-        for (source, quoted) in before.iter().chain(self.brief.quotes).enumerate() {
+        let before = before.iter().filter(|quoted| !is_older(quoted));
+        for (source, quoted) in before.chain(self.brief.quotes).enumerate() {
             for line in 0..quoted.lines.len() {
                 let what = What::Quote(quoted, line);
                 self.list.push(Sketch {
