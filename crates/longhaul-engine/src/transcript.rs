@@ -510,7 +510,8 @@ impl<'b> Transcript<'b> {
     }
 
     /// The content list of a message, where its content is a list.
-    pub(crate) fn content_array(&self, message: ElementId) -> Option<ArrayId> {
+    #[must_use]
+    pub fn content_array(&self, message: ElementId) -> Option<ArrayId> {
         self.arrays.content_of(message)
     }
 
@@ -551,6 +552,13 @@ impl<'b> Transcript<'b> {
         };
         let end = said.last().map_or(start, |last| last.end as usize);
         Some(Envelope { before: &self.body[..start], first, between, behind: &self.body[end..] })
+    }
+
+    /// A message as an element of its list.
+    #[must_use]
+    pub fn message_id(&self, index: usize) -> Option<ElementId> {
+        let array = self.messages?;
+        (index < self.message_count()).then_some(ElementId { array, index: index as u32 })
     }
 
     /// One message as it stands in the body.

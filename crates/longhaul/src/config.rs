@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::output;
 pub(crate) use find::{FILE, File, Found, users};
-pub(crate) use gateway::{Gateway as GatewaySettings, Listen, LogForm, LogLevel};
+pub(crate) use gateway::{Gateway as GatewaySettings, Listen, LogForm, LogLevel, Recall};
 pub(crate) use keys::has_effect;
 use keys::{Keys, Path};
 use shell::Shell;

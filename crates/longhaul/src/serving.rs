@@ -11,7 +11,7 @@ use longhaul_engine::Dialect;
 use longhaul_engine::prices::Dollars;
 use longhaul_engine::redact::Rules;
 use longhaul_server::gateway::{
-    Access, Gateway, KeepAlive, Limits, Settings as Gated, Switch, Upstreams, World,
+    Access, Gateway, KeepAlive, Limits, Recall, Settings as Gated, Switch, Upstreams, World,
 };
 use longhaul_server::session::{Automatic, Quiet, Settings as SessionSettings};
 use longhaul_server::store::Store;
@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::cli::StorePlace;
 use crate::commands::redact;
-use crate::config::{Environment, Flag, Settings};
+use crate::config::{self, Environment, Flag, Settings};
 use crate::failure::Failure;
 use crate::store::{self, Whereabouts};
 use crate::summarizer;
@@ -99,6 +99,11 @@ impl Plan {
             session: self.session.clone(),
             compression: switch(self.settings.shell.compression.enabled),
             commands: switch(shell.commands),
+            recall: match shell.recall {
+                config::Recall::Off => Recall::Off,
+                config::Recall::Auto => Recall::Auto,
+                config::Recall::On => Recall::On,
+            },
             upstreams: Upstreams {
                 chat: upstream(Dialect::Chat)?,
                 messages: upstream(Dialect::Messages)?,

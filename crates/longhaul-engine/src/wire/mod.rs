@@ -32,7 +32,7 @@ pub use crate::transcript::Role;
 pub use reading::{ClientMark, Lifetime, Part, Piece, Reading, Says, Seat, Settings, reading};
 pub(crate) use reading::{MARK, pair};
 pub(crate) use spoken::ends_in_call;
-pub use write::{answer, block, instructs, message};
+pub use write::{answer, block, instructs, message, offer};
 
 /// Something strange in a body that did not keep it from being read.
 #[derive(Debug, Clone, PartialEq, Eq)]

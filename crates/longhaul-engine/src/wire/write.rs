@@ -99,6 +99,24 @@ pub fn answer(transcript: &Transcript<'_>, call: BlockAt, text: &str) -> Option<
     }
 }
 
+/// The edit that offers more tools, behind those that the body has: what stands before them stays what it was.
+#[must_use]
+pub fn offer(transcript: &Transcript<'_>, tools: &[String]) -> Vec<Edit> {
+    let of_list = |block: &Block<'_>| match block.place {
+        Place::Element(id) if block.kind == BlockKind::Tool => {
+            Some(id).filter(|id| transcript.message_of(*id).is_none())
+        }
+        _ => None,
+    };
+    let Some(last) = transcript.preamble.iter().filter_map(of_list).next_back() else {
+        let json = format!("[{}]", tools.join(","));
+        return vec![Edit::Set { object: transcript.root, key: "tools", json }];
+    };
+    let index = transcript.arrays.elements(last.array).len() as u32;
+    let before = ElementId { index, ..last };
+    tools.iter().map(|tool| Edit::Insert { before, json: tool.clone() }).collect()
+}
+
 /// A content block with this text, for a message of this role.
 #[must_use]
 pub fn block(dialect: Dialect, role: Role, text: &str) -> String {

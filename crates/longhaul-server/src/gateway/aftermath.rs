@@ -1,6 +1,6 @@
 //! What follows an answer: the counts, the session's own account, and what is written down of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use longhaul_engine::prices::Usage;
@@ -8,6 +8,7 @@ use longhaul_engine::{Dialect, Tokens};
 use tracing::{Instrument as _, Span};
 
 use super::Gateway;
+use super::aside::Spent;
 use super::door::Guest;
 use super::memory::Miss;
 use super::prepare::Ready;
@@ -74,6 +75,8 @@ pub(super) struct Turned {
     /// How long it took to be made ready.
     pub(super) added: Duration,
     pub(super) ready: Box<Ready>,
+    /// What it came to where the model was answered in between.
+    pub(super) spent: Arc<Mutex<Spent>>,
 }
 
 impl Aftermath for Turned {
@@ -91,13 +94,15 @@ impl Aftermath for Turned {
 
 impl Turned {
     async fn settle(self: Box<Self>, ending: Ending) {
-        let Self { request, added, ready } = *self;
+        let Self { request, added, ready, spent } = *self;
+        let spent = std::mem::take(&mut *spent.lock().unwrap_or_else(PoisonError::into_inner));
         let Ready { mut claim, action, sizes, model, expected, before, .. } = *ready;
         let (gateway, status) = (&request.gateway, request.status);
         let (now, took) = (gateway.now(), request.started.elapsed());
         let usage = match ending {
             Ending::Whole(Some(reply)) if status < 300 => {
-                let usage = reply.usage.unwrap_or_default();
+                // What the request itself came to; what was said in between is only billed.
+                let usage = spent.first.or(reply.usage).unwrap_or_default();
                 for line in claim.session().after(&usage).await.said {
                     tracing::info!("{line}");
                 }
@@ -106,6 +111,9 @@ impl Turned {
             Ending::Whole(_) | Ending::Cut | Ending::Left => Usage::default(),
         };
         let held = claim.held();
+        if let Some(aside) = spent.aside {
+            held.memory.asides.keep(aside);
+        }
         let miss = held.memory.missed(&expected, before, &usage).filter(|_| status < 300);
         if let Some(miss) = &miss {
             tracing::info!("cache miss: {miss}");
@@ -115,7 +123,8 @@ impl Turned {
         }
         let prices = held.session.policy().and_then(|policy| policy.prices);
         let usd = prices.as_ref().filter(|_| usage.input.is_some());
-        let usd = usd.map(|prices| usage.bill(&prices.price).total());
+        let billed = spent.first.map_or(usage, |_| spent.all);
+        let usd = usd.map(|prices| billed.bill(&prices.price).total());
         let usd_without = prices
             .as_ref()
             .zip(usd)
@@ -126,7 +135,7 @@ impl Turned {
             action,
             before: sizes.whole,
             after: sizes.sent,
-            usage,
+            usage: billed,
             broke: miss.as_ref().map(ToString::to_string),
             added,
             took,
@@ -152,7 +161,7 @@ impl Turned {
             tracing::warn!("the store did not keep what a request came to: {error}");
         }
         if status < 300 {
-            request.charge(&usage, sizes.sent).await;
+            request.charge(&billed, sizes.sent).await;
         }
     }
 }

@@ -8,6 +8,7 @@ use longhaul_engine::cache::{Chain, Change, compare};
 use longhaul_engine::prices::Usage;
 use longhaul_engine::wire::Part;
 
+use super::aside::Asides;
 use super::keep_alive::Warm;
 use super::marks::{Caching, Found};
 use crate::agents::Moment;
@@ -25,6 +26,10 @@ pub(super) struct Memory {
     pub(super) places: Option<Found>,
     /// Whether requests go without marks, because the provider did not take them with some.
     pub(super) is_unmarked: bool,
+    /// What was said aside from the client.
+    pub(super) asides: Asides,
+    /// Whether requests go without our tools, because the provider did not take them with some.
+    pub(super) is_untooled: bool,
     last: Option<Last>,
     /// What the client had sent when it sent last, by the provider's measure.
     whole: Tokens,

@@ -13,12 +13,14 @@
 //! - `prepare` finds the session ([`live`] holds those at hand), replays and compacts; `marks` sets cache marks; `memory` knows what
 //!   the provider should still have, and so why it missed.
 //! - `relay` hands an answer on and reads a copy; `speech` has what we say ourselves, in the dialect; `commands` what people type for us.
+//! - `aside` offers the recall tools to models and answers their calls, of which no client sees anything.
 //! - `tally` counts; `keep_alive` reads again what is about to lapse, where that is switched on and pays.
 //!
 //! What must hold: whatever goes wrong with us, the client's own request goes through. No request can choose where it goes. An answer is
 //! what the provider sent, to the last byte. Nothing that takes long runs on the threads that wait.
 
 mod aftermath;
+mod aside;
 mod body;
 mod commands;
 mod door;
@@ -52,7 +54,7 @@ use longhaul_engine::identity::Chains;
 use longhaul_engine::{Dialect, Tokens};
 use tokio::sync::Semaphore;
 
-pub use settings::{Access, KeepAlive, Limits, Settings, Switch, Upstreams};
+pub use settings::{Access, KeepAlive, Limits, Recall, Settings, Switch, Upstreams};
 pub use tally::Sums;
 
 use door::{Closed, Door, Guest};

@@ -77,7 +77,7 @@ mod tests {
     use longhaul_engine::Dialect;
 
     use super::*;
-    use crate::gateway::{Limits, Switch, Upstreams};
+    use crate::gateway::{Limits, Recall, Switch, Upstreams};
     use crate::upstream::{Provider, Upstream};
 
     fn settings(access: Access, hosts: &[&str]) -> Settings {
@@ -89,6 +89,7 @@ mod tests {
             session: crate::session::Settings::default(),
             compression: Switch::On,
             commands: Switch::On,
+            recall: Recall::Auto,
             upstreams: Upstreams {
                 chat: upstream(Dialect::Chat),
                 messages: upstream(Dialect::Messages),

@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use longhaul_engine::cache::{Chain, FIVE_MINUTES, ONE_HOUR, Route};
+use longhaul_engine::identity::Identity;
 use longhaul_engine::policy::Policy;
-use longhaul_engine::wire::Lifetime;
+use longhaul_engine::wire::{self, Lifetime};
 use longhaul_engine::{Dialect, Tokens, Transcript};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::Gateway;
+use super::aside;
 use super::commands::{self, Asked};
 use super::live::{Claim, Held};
 use super::marks::Caching;
 use super::memory::{Expected, Memory, Next};
+use super::settings::Recall;
 use crate::session::{Action, Incoming, Session, Sizes, replay};
 use crate::store::{Action as TrafficAction, Tenant};
 
@@ -37,8 +40,12 @@ pub(super) struct Ready {
     pub(super) claim: Claim,
     /// The body; nothing where the client's own goes on as it came.
     pub(super) body: Option<Bytes>,
-    /// Whether marks of ours are in it.
+    /// Whether marks of ours are in it,
     pub(super) is_marked: bool,
+    /// and tools.
+    pub(super) has_tools: bool,
+    /// What its newest message is known by.
+    pub(super) tip: Option<Identity>,
     pub(super) action: TrafficAction,
     pub(super) sizes: Sizes,
     pub(super) model: String,
@@ -110,12 +117,26 @@ impl Job {
         let Held { session, memory } = claim.held();
         let before = memory.counted();
         let mut outgoing = Outgoing { chain: None, expected: Expected::First };
-        let mut is_marked = false;
+        let (mut is_marked, mut has_tools) = (false, false);
+        if self.wants_tools(session, memory) {
+            session.beside(aside::tools_tokens(*dialect) + memory.asides.tokens(&incoming.chain));
+        }
         let mut touch = |session: &Session, sent: &Transcript<'_>, policy: &Policy| {
-            let (body, seen) = self.mark(session, memory, sent, policy, &model)?;
-            outgoing = seen;
-            is_marked = body.is_some();
-            body
+            let wants_tools = self.wants_tools(session, memory) && aside::offers(sent.body);
+            let dressed =
+                wants_tools.then(|| aside::dressed(sent, &incoming.chain, &memory.asides)).flatten();
+            let marked = {
+                let read = dressed.as_deref().and_then(|body| wire::parse(*dialect, body).ok());
+                let sent = read.as_ref().map_or(sent, |(sent, _)| sent);
+                self.mark(session, memory, sent, policy, &model)
+            };
+            has_tools = dressed.is_some();
+            let marked = marked.and_then(|(body, seen)| {
+                outgoing = seen;
+                body
+            });
+            is_marked = marked.is_some();
+            marked.or(dressed)
         };
         let turn = session.before_read(&incoming, now, &mut touch).await;
         for line in &turn.said {
@@ -139,11 +160,13 @@ impl Job {
             Cow::Borrowed(body) if is_stripped => Some(Bytes::from(body.to_owned())),
             Cow::Borrowed(_) => None,
         };
-        let is_marked = is_marked && body.is_some();
+        let (is_marked, has_tools) = (is_marked && body.is_some(), has_tools && body.is_some());
         Prepared::Ready(Box::new(Ready {
             claim,
             body,
             is_marked,
+            has_tools,
+            tip: incoming.chain.last().copied(),
             action,
             sizes,
             model,
@@ -167,6 +190,16 @@ impl Job {
 
     pub(super) fn read<'b>(&self, text: &'b str) -> Result<Incoming<'b>, String> {
         Incoming::read_within(self.dialect, text, (&self.tenant, &self.scope), &self.gateway.chains)
+    }
+
+    /// Whether the model is to be offered the recall tools.
+    fn wants_tools(&self, session: &Session, memory: &Memory) -> bool {
+        let is_wanted = match self.gateway.settings.recall {
+            Recall::Off => false,
+            Recall::Auto => !session.ledger().is_empty(),
+            Recall::On => true,
+        };
+        is_wanted && !memory.is_untooled && session.is_recorded() && session.id().is_some()
     }
 
     /// Sets the cache marks, and says what is to be expected of the cache.

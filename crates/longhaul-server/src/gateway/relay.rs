@@ -9,9 +9,10 @@ use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, T
 use http::{HeaderMap, HeaderName};
 use longhaul_engine::Dialect;
 
+use super::aside::Talk;
 use super::speech;
 use super::tally::Open;
-use crate::upstream::{Pieces, Reading, Reply, Upstream};
+use crate::upstream::{Pieces, Reading, Reply, Trouble, Upstream};
 
 /// What concerns one connection, and not the request.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -48,9 +49,29 @@ pub(super) trait Aftermath: Send + 'static {
     fn over(self: Box<Self>, ending: Ending);
 }
 
+/// Where what is handed on comes from.
+pub(super) enum Source {
+    /// An upstream's answer, as it comes.
+    Upstream(Box<Pieces>),
+    /// What a client may see of a reply over several of them.
+    Aside(Box<Talk>),
+    /// The same, all of it at once.
+    Whole(Option<Bytes>),
+}
+
+impl Source {
+    async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+        match self {
+            Self::Upstream(pieces) => pieces.next().await,
+            Self::Aside(talk) => talk.next().await,
+            Self::Whole(bytes) => Ok(bytes.take()),
+        }
+    }
+}
+
 /// An answer on its way.
 pub(super) struct Relay {
-    pieces: Pieces,
+    source: Source,
     dialect: Dialect,
     /// The copy that is read, as long as it can be.
     copy: Option<Reading>,
@@ -67,7 +88,7 @@ impl Relay {
     pub(super) fn new(
         (upstream, dialect): (&Arc<Upstream>, Dialect),
         headers: &mut HeaderMap,
-        pieces: Pieces,
+        source: Source,
         aftermath: Box<dyn Aftermath>,
         open: Open,
     ) -> Self {
@@ -80,7 +101,7 @@ impl Relay {
         }
         let copy = Some(Reading::new(Arc::clone(upstream), dialect));
         let left = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        Self { pieces, dialect, copy, events, aftermath: Some(aftermath), left, ended: false, _open: open }
+        Self { source, dialect, copy, events, aftermath: Some(aftermath), left, ended: false, _open: open }
     }
 
     /// As the body of a response.
@@ -95,7 +116,7 @@ impl Relay {
         if self.ended {
             return None;
         }
-        match self.pieces.next().await {
+        match self.source.next().await {
             Ok(Some(piece)) => {
                 if let Some(copy) = &mut self.copy
                     && copy.feed(&piece).is_err()

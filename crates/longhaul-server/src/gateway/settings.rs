@@ -18,6 +18,8 @@ pub struct Settings {
     pub compression: Switch,
     /// Whether `/compress` and the like are answered by the gateway itself.
     pub commands: Switch,
+    /// Whether models are offered tools that reach back to what compactions removed.
+    pub recall: Recall,
     /// Where requests go.
     pub upstreams: Upstreams,
     /// Who is let in.
@@ -45,6 +47,18 @@ impl Switch {
     pub fn is_on(self) -> bool {
         self == Self::On
     }
+}
+
+/// When models are offered the recall tools. They stand behind the client's own, and are answered by the gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recall {
+    /// Never.
+    Off,
+    /// As long as something of the session is compacted. They come with the compaction, which changes what is cached anyway.
+    #[default]
+    Auto,
+    /// From the first request of a session on.
+    On,
 }
 
 /// Who is let in.

@@ -9,10 +9,12 @@ use longhaul_engine::{Dialect, Tokens};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
+use crate::recall::Tool;
 use crate::store::{Action as TrafficAction, Traffic};
 
 /// Every metric, with what it says.
-const NAMES: [(&str, &str); 12] = [
+const NAMES: [(&str, &str); 13] = [
+    ("longhaul_recalls_total", "Calls of recall tools that were answered, by tool."),
     ("longhaul_kept_warm_total", "Requests of our own that keep what is cached from lapsing."),
     (
         "longhaul_requests_total",
@@ -135,6 +137,11 @@ impl Tally {
     /// What a session has cached was read again, so that it stays.
     pub(super) fn kept_warm(&self) {
         self.count("longhaul_kept_warm_total", &[], 1);
+    }
+
+    /// A model reached back.
+    pub(super) fn recalled(&self, tool: Tool) {
+        self.count("longhaul_recalls_total", &[("tool", tool.name())], 1);
     }
 
     /// A request was sent again.

@@ -1,22 +1,23 @@
 //! One request to a model: in, made ready, sent, and its answer back.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use longhaul_engine::{Dialect, Tokens};
 use tracing::{Instrument as _, Span};
 
 use super::aftermath::{self, Passed, Request as Answered, Turned};
+use super::aside::{Asked, Spent, Talk};
 use super::door::{self, Guest};
 use super::keep_alive::Warm;
 use super::prepare::{Job, Prepared, Ready};
-use super::relay::{Aftermath, Relay, without_hops};
+use super::relay::{Aftermath, Relay, Source, without_hops};
 use super::settings::Switch;
 use super::{Gateway, body, commands, forward, speech};
 use crate::session::{Reaction, Sizes};
@@ -35,6 +36,10 @@ const SHORTEST: usize = 4096;
 const MOST_TRIES: usize = 5;
 /// About so many bytes of a body are a token, where nobody counts.
 const BYTES_OF_A_TOKEN: u64 = 4;
+/// Of the room that is left in a window, one part of so many is for what a model recalls within a turn,
+const ROOM: u64 = 2;
+/// and no more than so many bytes.
+const MOST_ROOM: usize = 96 * 1024;
 /// So many bytes are read at once, on the threads that wait.
 const AT_ONCE: usize = 256 * 1024;
 /// What only the provider can go on from: it has the history, and we do not.
@@ -137,6 +142,8 @@ impl Call {
         let added = self.started.elapsed();
         // Whether it was tried without marks.
         let mut unmarked = false;
+        // Whether it was tried without tools.
+        let mut untooled = false;
         let mut tries = 0;
         loop {
             let answer = match self.forward(ready.body.as_ref()).await {
@@ -147,12 +154,28 @@ impl Call {
                 // They were not what was wrong.
                 ready.claim.held().memory.is_unmarked = false;
             }
+            // A model that takes no tools, or an answer that only the client could unpack, goes without ours.
+            if ready.has_tools
+                && (matches!(answer.trouble, Some(Trouble::BadRequest(_))) || is_packed(&answer))
+            {
+                ready.claim.held().memory.is_untooled = true;
+                let Ready { claim, .. } = *ready;
+                let Prepared::Ready(again) = job.run(Some(claim)).await else {
+                    return self.hand_on(answer, None, added).await;
+                };
+                self.gateway.tally.again("tools");
+                (ready, untooled) = (again, true);
+                continue;
+            }
+            if untooled && answer.trouble.is_some() {
+                ready.claim.held().memory.is_untooled = false;
+            }
             tries += 1;
             let Some(trouble) = answer.trouble.as_ref().filter(|_| tries <= MOST_TRIES) else {
-                return self.hand_on(answer, Some(ready), added);
+                return self.hand_on(answer, Some(ready), added).await;
             };
             if !matches!(trouble, Trouble::TooLong { .. } | Trouble::TooLarge(_) | Trouble::BadRequest(_)) {
-                return self.hand_on(answer, Some(ready), added);
+                return self.hand_on(answer, Some(ready), added).await;
             }
             tracing::warn!("{trouble}");
             let now = self.gateway.now();
@@ -166,9 +189,9 @@ impl Call {
                             self.gateway.tally.again("too_long");
                             ready = again;
                         }
-                        Prepared::Ready(same) => return self.hand_on(answer, Some(same), added),
+                        Prepared::Ready(same) => return self.hand_on(answer, Some(same), added).await,
                         Prepared::Command(_) | Prepared::Bypass(_) => {
-                            return self.hand_on(answer, None, added);
+                            return self.hand_on(answer, None, added).await;
                         }
                     }
                 }
@@ -183,7 +206,7 @@ impl Call {
                     ready.claim.held().memory.is_unmarked = true;
                     let Ready { claim, .. } = *ready;
                     let Prepared::Ready(again) = job.run(Some(claim)).await else {
-                        return self.hand_on(answer, None, added);
+                        return self.hand_on(answer, None, added).await;
                     };
                     self.gateway.tally.again("marks");
                     (ready, unmarked) = (again, true);
@@ -191,7 +214,9 @@ impl Call {
                         ready.action = TrafficAction::Bypassed("refused".to_owned());
                     }
                 }
-                Reaction::Wait(_) | Reaction::GiveUp(_) => return self.hand_on(answer, Some(ready), added),
+                Reaction::Wait(_) | Reaction::GiveUp(_) => {
+                    return self.hand_on(answer, Some(ready), added).await;
+                }
             }
         }
     }
@@ -242,7 +267,7 @@ impl Call {
     }
 
     /// Hands an answer on, whatever it is.
-    fn hand_on(self, answer: Answer, ready: Option<Box<Ready>>, added: Duration) -> Response {
+    async fn hand_on(self, answer: Answer, ready: Option<Box<Ready>>, added: Duration) -> Response {
         let Some(mut ready) = ready else {
             let aftermath = self.passed(&answer, TrafficAction::None);
             return self.relay(answer, aftermath);
@@ -251,13 +276,19 @@ impl Call {
             ready.is_sent(&self.gateway);
             self.can_repeat(&mut ready);
         }
-        // It is on its way: as long as the answer takes, nobody needs it any more.
+        let spent = Arc::default();
+        let talk = self.asked(&mut ready, &answer);
+        // It is on its way: as long as the answer takes, nobody else needs it any more.
         ready.body = None;
         let session = ready.claim.session().name();
         let (action, expected) = (ready.action.to_string(), ready.expected.to_string());
         let Sizes { whole, sent } = ready.sizes;
-        let aftermath = Turned { request: self.answered(&answer), added, ready };
-        let mut response = self.relay(answer, Box::new(aftermath));
+        let request = self.answered(&answer);
+        let aftermath = Box::new(Turned { request, added, ready, spent: Arc::clone(&spent) });
+        let mut response = match talk {
+            None => self.relay(answer, aftermath),
+            Some(asked) => self.talk(answer, asked, spent, aftermath).await,
+        };
         let headers = response.headers_mut();
         set(headers, ACTION, &action);
         set(headers, CACHE, &expected);
@@ -284,12 +315,59 @@ impl Call {
         ready.claim.held().memory.can_repeat(warm);
     }
 
+    /// What is needed to answer a model that calls our tools, where it has some.
+    fn asked(&self, ready: &mut Ready, answer: &Answer) -> Option<Asked> {
+        let is_offered = ready.has_tools && answer.trouble.is_none();
+        let (body, after) = ready.body.clone().filter(|_| is_offered).zip(ready.tip)?;
+        let (gateway, dialect) = (Arc::clone(&self.gateway), self.dialect);
+        let (tenant, session) = (self.guest.tenant.clone()?, ready.claim.session());
+        let window = session.policy().map_or(Tokens::ZERO, |policy| policy.window);
+        let room = (window - ready.sizes.sent).number().saturating_mul(BYTES_OF_A_TOKEN) / ROOM;
+        let room = usize::try_from(room).unwrap_or(usize::MAX).min(MOST_ROOM);
+        let (parts, session) = (self.parts.clone(), ready.claim.session().id()?);
+        Some(Asked { gateway, dialect, parts, body, after, tenant, session, room })
+    }
+
+    /// Hands on what a client may see of a reply whose model can call our tools.
+    async fn talk(
+        &self,
+        mut answer: Answer,
+        asked: Asked,
+        spent: Arc<Mutex<Spent>>,
+        aftermath: Box<dyn Aftermath>,
+    ) -> Response {
+        let kind = answer.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let is_stream = kind.starts_with("text/event-stream");
+        answer.headers.remove(CONTENT_LENGTH);
+        let Answer { status, headers, body, .. } = answer;
+        let talk = Talk::new(asked, body, spent);
+        let source = if is_stream {
+            Source::Aside(Box::new(talk))
+        } else {
+            match talk.whole().await {
+                Ok(bytes) => Source::Whole(Some(bytes)),
+                Err(trouble) => return self.no_answer(&trouble),
+            }
+        };
+        self.hand_back(status, headers, source, aftermath)
+    }
+
     fn relay(&self, answer: Answer, aftermath: Box<dyn Aftermath>) -> Response {
+        let Answer { status, headers, body, .. } = answer;
+        self.hand_back(status, headers, Source::Upstream(Box::new(body)), aftermath)
+    }
+
+    fn hand_back(
+        &self,
+        status: u16,
+        mut headers: HeaderMap,
+        source: Source,
+        aftermath: Box<dyn Aftermath>,
+    ) -> Response {
         let upstream = self.gateway.settings.upstreams.of(self.dialect);
-        let Answer { status, mut headers, body, .. } = answer;
         without_hops(&mut headers);
         let relay =
-            Relay::new((upstream, self.dialect), &mut headers, body, aftermath, self.gateway.tally.open());
+            Relay::new((upstream, self.dialect), &mut headers, source, aftermath, self.gateway.tally.open());
         forward::response(status, headers, relay.into_body())
     }
 
@@ -305,6 +383,11 @@ impl Call {
 /// What a client says of its session, so that it is told from others that begin alike.
 pub(super) fn scope(headers: &HeaderMap) -> Vec<u8> {
     headers.get(SESSION).map(|id| id.as_bytes().to_vec()).unwrap_or_default()
+}
+
+/// Whether an answer is packed, though it was asked for in plain.
+fn is_packed(answer: &Answer) -> bool {
+    answer.headers.get(CONTENT_ENCODING).is_some_and(|packed| packed != "identity")
 }
 
 /// Whether the provider has the history, and is only told to go on.

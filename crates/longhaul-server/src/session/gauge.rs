@@ -144,25 +144,37 @@ impl Count {
 pub(super) struct Gauge {
     sent: Option<Count>,
     reported: Option<Tokens>,
+    /// What went with it that is not counted,
+    beside: Tokens,
+    /// and what goes with the next.
+    next_beside: Tokens,
 }
 
 impl Gauge {
+    /// So many tokens go with the next request that it does not say itself.
+    pub(super) fn beside(&mut self, tokens: Tokens) {
+        self.next_beside = tokens;
+    }
+
     /// The size of a request that is about to be sent.
     pub(super) fn measure(&self, count: Count, calibration: &Calibration) -> Measured {
         let before = self.sent.zip(self.reported).filter(|(sent, _)| sent.view == count.view);
         let added = |sent: Count| count.alone().number().checked_sub(sent.alone().number());
         match before.and_then(|(sent, reported)| Some((reported, Tokens(added(sent)?)))) {
             Some((reported, added)) => {
-                Measured { tokens: reported + added.share(count.factor), by: By::Provider }
+                let (before, now) = (self.beside, self.next_beside);
+                Measured { tokens: reported - before + now + added.share(count.factor), by: By::Provider }
             }
-            None if calibration.is_learned() => Measured { tokens: count.tokens, by: By::Calibrated },
-            None => Measured { tokens: count.tokens, by: By::Estimate },
+            None if calibration.is_learned() => {
+                Measured { tokens: count.tokens + self.next_beside, by: By::Calibrated }
+            }
+            None => Measured { tokens: count.tokens + self.next_beside, by: By::Estimate },
         }
     }
 
     /// A request was sent.
     pub(super) fn sent(&mut self, count: Count) {
-        (self.sent, self.reported) = (Some(count), None);
+        (self.sent, self.reported, self.beside) = (Some(count), None, self.next_beside);
     }
 
     /// What the request came to that was sent last.
@@ -173,7 +185,7 @@ impl Gauge {
     /// The provider's report of it. What comes back is the size of the next request if nothing but the reply were added.
     pub(super) fn reported(&mut self, usage: &Usage, calibration: &mut Calibration) -> Option<Tokens> {
         let (sent, input) = (self.sent?, usage.input?);
-        calibration.learn(sent.alone(), input);
+        calibration.learn(sent.alone(), input - self.beside);
         self.reported = Some(input);
         Some(input + usage.output.unwrap_or_default())
     }

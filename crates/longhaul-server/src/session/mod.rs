@@ -224,6 +224,11 @@ impl Session {
         self.recorder.as_ref().and_then(Recorder::id)
     }
 
+    /// So many tokens go with the next request that it does not say itself: whoever sends it adds them.
+    pub fn beside(&mut self, tokens: Tokens) {
+        self.gauge.beside(tokens);
+    }
+
     /// Whether the store knows the newest request; not where there is none, or it did not answer.
     #[must_use]
     pub fn is_recorded(&self) -> bool {

@@ -1,11 +1,11 @@
 //! Server-sent events out of bytes that come in pieces of any size.
 
 /// One event: its data, which in all dialects is JSON or `[DONE]`. Its name says nothing that the data does not.
-pub(super) type Event = Vec<u8>;
+pub(crate) type Event = Vec<u8>;
 
 /// Reads events as the standard says: lines end with `\n`, `\r\n` or `\r`, a blank one ends the event, and what is not ended is none.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(crate) struct Events {
     line: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
@@ -14,7 +14,7 @@ pub(super) struct Events {
 
 impl Events {
     /// The events that end in these bytes.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         for &byte in bytes {
             let second_half = byte == b'\n' && self.after_return;

@@ -34,6 +34,7 @@ mod wording;
 pub use address::Upstream;
 pub use ask::ask;
 pub use client::{Call, Client, Letter, Network, Proxies};
+pub(crate) use events::Events;
 pub use key::Key;
 pub use patience::{Patience, Retries};
 pub use provider::Provider;

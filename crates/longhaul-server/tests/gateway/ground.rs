@@ -41,6 +41,7 @@ pub(crate) fn settings(upstream: &str) -> Settings {
         session: session::Settings::default(),
         compression: Switch::On,
         commands: Switch::On,
+        recall: longhaul_server::gateway::Recall::Auto,
         upstreams: Upstreams { chat: at("openai"), messages: at("anthropic"), responses: at("openai") },
         access: Access::Open,
         hosts: Vec::new(),

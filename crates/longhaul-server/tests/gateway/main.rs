@@ -11,6 +11,7 @@
 #[path = "../simulator/mod.rs"]
 mod simulator;
 
+mod agent;
 mod corpus;
 mod door;
 mod echo;
@@ -30,6 +31,7 @@ mod pages;
 mod passing;
 mod postgres;
 mod raw;
+mod recalling;
 mod shared;
 mod stopping;
 mod streams;

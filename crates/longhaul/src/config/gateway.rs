@@ -18,6 +18,8 @@ pub(crate) struct Gateway {
     pub(crate) hosts: Vec<String>,
     /// Whether a message such as `/compress` is answered by the gateway itself.
     pub(crate) commands: bool,
+    /// When models are offered tools that reach back to what compactions removed.
+    pub(crate) recall: Recall,
     /// The largest request that is taken.
     pub(crate) max_body_bytes: u64,
     pub(crate) keep_alive: KeepAlive,
@@ -36,6 +38,7 @@ impl Default for Gateway {
             require_keys: false,
             hosts: Vec::new(),
             commands: true,
+            recall: Recall::default(),
             max_body_bytes: 64 * 1024 * 1024,
             keep_alive: KeepAlive::default(),
             drain_seconds: 30,
@@ -107,6 +110,16 @@ impl Default for KeepAlive {
     fn default() -> Self {
         Self { enabled: false, usd_per_day: 1.0 }
     }
+}
+
+/// When models are offered the recall tools.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Recall {
+    Off,
+    #[default]
+    Auto,
+    On,
 }
 
 /// How a line of the log is written.

@@ -81,7 +81,7 @@ models:
     capabilities: { prefill: false, cache_minimum: 1024 } }
 upstreams: { messages: { base_url: 'https://example.com', api_key_env: KEY }, chat: {}, responses: {} }
 store:     { path: null, url: null, sync: normal, keep_days: 30, max_bytes: 2000000000 }
-gateway:   { listen: '0.0.0.0:8484', require_keys: true, hosts: [example.com], commands: true, max_body_bytes: 1000000,
+gateway:   { listen: '0.0.0.0:8484', require_keys: true, hosts: [example.com], commands: true, recall: on, max_body_bytes: 1000000,
   keep_alive: { enabled: true, usd_per_day: 0.5 }, drain_seconds: 5, log: json, log_level: debug,
   otlp_endpoint: 'http://127.0.0.1:4318' }
 ";

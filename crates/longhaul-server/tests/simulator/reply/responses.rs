@@ -14,11 +14,12 @@ pub(super) fn whole(reply: &Reply<'_>) -> Value {
 
 fn response(reply: &Reply<'_>, status: &str, output: &[Value], usage: &Value) -> Value {
     let request = reply.request;
+    let tools = request["tools"].as_array().cloned().unwrap_or_default();
     json!({
         "id": id(reply), "object": "response", "created_at": reply.created, "status": status, "error": null,
         "incomplete_details": null, "instructions": request["instructions"], "model": reply.model, "output": output,
         "parallel_tool_calls": true, "previous_response_id": request["previous_response_id"],
-        "store": request["store"] != false, "usage": usage,
+        "store": request["store"] != false, "tools": tools, "usage": usage,
     })
 }
 
