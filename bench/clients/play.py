@@ -1,7 +1,8 @@
 """What the scripted model does with one client: a tool call a turn through a folder of logs, then a last word.
 
 The folder has one file a step. Every fifth step takes two files at once, where the client allows it. The play takes the tools as the client offers them, calls one that runs a command or reads a file,
-and goes on by its own count of steps, not by what the transcript shows: most of that may have been folded into a checkpoint.
+and goes on by its own count of steps, not by what the transcript shows: most of that may have been folded into a checkpoint. Where the
+gateway offers its recall tools, the model uses them now and then: alone, and beside a call of the client's.
 """
 import dataclasses
 import json
@@ -18,6 +19,9 @@ RUNS = re.compile(r"^(bash|shell|shell_command|exec_command|terminal|run_command
 READS = re.compile(r"^(read|read_file)$", re.I)
 # Codex' newer models have one tool that takes a program.
 FREE = "exec"
+# The tools of the gateway, of which the client must see nothing.
+RECALL = "recall_search"
+MOST_RECALLS = 4
 # How tools call the argument that matters; the rest of what they require is filled by its type.
 COMMAND = ("command", "cmd")
 PATH = ("file_path", "filePath", "path", "absolute_path")
@@ -100,6 +104,8 @@ class Play:
         self.farewell = farewell
         self.made = 0
         self.replies = 0
+        self.recalls = 0
+        self.recalled_at = 0
         self.requests = []
         self.last = []
 
@@ -148,10 +154,20 @@ class Play:
             return Reply(id, self.aside(seen), [])
         if self.made >= self.steps:
             return Reply(id, f"All {self.steps} parts are read. The code word is {self.word}.", self.ending(seen))
+        back = self.back(seen)
+        if back and self.recalls % 2:
+            return Reply(id, "Something from before is needed first.", [back])
         first = self.made + 1
         self.made = min(first + 1, self.steps) if seen.several and first % 5 == 0 else first
         calls = [self.fitting(seen.tools, step) for step in range(first, self.made + 1)]
-        return Reply(id, f"Part {self.made} of {self.steps} comes next.", calls)
+        return Reply(id, f"Part {self.made} of {self.steps} comes next.", [*calls, back] if back and seen.several else calls)
+
+    def back(self, seen):
+        """A call that reaches back, at most once a step: the first stands alone, the next beside the client's, and so on."""
+        if RECALL not in seen.tools or self.recalls >= MOST_RECALLS or self.recalled_at == self.made:
+            return None
+        self.recalls, self.recalled_at = self.recalls + 1, self.made
+        return Call(f"call_{self.replies:04}_back", RECALL, {"query": f"{part(1)} {WORDS[self.recalls]}"})
 
     def ending(self, seen):
         if self.farewell is None:

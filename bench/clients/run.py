@@ -5,7 +5,8 @@
 
 Installs the clients' ordinary packages into the work folder, starts a scripted model and `longhaul serve` in front of it, runs one
 client after the other, and prints a table. Exits with 1 if a client did not end with the code word, a call lost its result, nothing was
-compacted, a prompt's beginning changed without a compaction, or a request went by untouched. With --direct there is no gateway, and the
+compacted, a prompt's beginning changed without a compaction, a request went by untouched, or a client heard of the recall tools that the
+model was offered behind its back. With --direct there is no gateway, and the
 window is large: whether the clients and this script work at all.
 """
 import argparse
@@ -31,7 +32,7 @@ import seal
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LARGE = 10_000_000
 COLUMNS = ["client", "version", "steps", "requests", "aside", "largest", "refused", "orphans", "rewritten", "compacted", "bypassed",
-           "checkpoint", "seconds", "ended"]
+           "checkpoint", "recalls", "seconds", "ended"]
 
 
 @dataclasses.dataclass
@@ -45,6 +46,8 @@ class Outcome:
     seconds: float
     said: bool             # the code word, with exit code 0
     did: dict              # what the gateway says it did, by kind; empty without one
+    recalls: int           # how often the model reached back
+    told: bool             # the client was told of that
 
     @property
     def main(self):
@@ -61,7 +64,7 @@ class Outcome:
             f"{max((request.tokens for request in main), default=0)}/{self.window}",
             sum(request.refused is not None for request in self.requests), sum(len(request.orphans) for request in self.requests),
             self.rewritten, self.did["compacted"], self.did["bypassed"], "yes" if any(request.checkpoint for request in main) else "no",
-            f"{self.seconds:.0f}", "yes" if self.said else "NO"]
+            self.recalls, f"{self.seconds:.0f}", "yes" if self.said else "NO"]
 
 
 def judge(outcome, args):
@@ -74,6 +77,8 @@ def judge(outcome, args):
         "nothing was compacted": not args.direct and not outcome.rewritten,
         f"the prompt's beginning changed {outcome.rewritten} times with {compacted} compactions": outcome.rewritten > compacted,
         f"{bypassed} requests went by the gateway untouched": bypassed > 0,
+        "the model could not reach back": not args.direct and not outcome.recalls,
+        "the client was told of calls that are not its own": outcome.told,
     }
     return [what for what, is_so in wrong.items() if is_so]
 
@@ -121,7 +126,8 @@ def drive(client, server, between, args):
     code, said = start(client, clients.At(url, home, args.work / "tools"), folder, args.limit)
     seconds = time.monotonic() - began
     did = between.did() - before if between else before
-    outcome = Outcome(client, window, server.play.requests, server.play.made, seconds, code == 0 and word in said, did)
+    outcome = Outcome(client, window, server.play.requests, server.play.made, seconds, code == 0 and word in said, did,
+                      server.play.recalls, play.RECALL in said)
     (own / "requests.jsonl").write_text("".join(json.dumps(dataclasses.asdict(request)) + "\n" for request in outcome.requests))
     return outcome
 

@@ -122,7 +122,8 @@ impl Job {
             session.beside(aside::tools_tokens(*dialect) + memory.asides.tokens(&incoming.chain));
         }
         let mut touch = |session: &Session, sent: &Transcript<'_>, policy: &Policy| {
-            let wants_tools = self.wants_tools(session, memory) && aside::offers(sent.body);
+            let has_room = policy.window >= aside::SMALLEST_WINDOW;
+            let wants_tools = has_room && self.wants_tools(session, memory) && aside::offers(sent.body);
             let dressed =
                 wants_tools.then(|| aside::dressed(sent, &incoming.chain, &memory.asides)).flatten();
             let marked = {

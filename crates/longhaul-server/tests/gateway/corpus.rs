@@ -214,7 +214,7 @@ async fn run(session: &Recorded) -> Result<Course, String> {
             return Err(format!("request {number} ({action}) was refused: {said}"));
         }
         let last = seen.pop().ok_or_else(|| format!("request {number} never went out"))?;
-        if status != 200 || reply != last.reply {
+        if status != 200 || reply != last.shown() {
             return Err(format!("request {number}: the answer is not what was sent ({status})"));
         }
         let sent = plain(&last.value());

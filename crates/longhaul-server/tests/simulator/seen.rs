@@ -49,6 +49,24 @@ impl Seen {
         std::str::from_utf8(&self.body).unwrap()
     }
 
+    /// The answer as a client may see it: a response repeats the tools of its request, of which some may not be the client's.
+    pub(crate) fn shown(&self) -> Bytes {
+        let reply = std::str::from_utf8(&self.reply).unwrap();
+        let lines = reply.split_inclusive('\n').map(|line| {
+            let at = line.find('{').filter(|_| line.contains("\"recall_"));
+            let Some((before, Ok(mut value))) = at.map(|at| (&line[..at], line[at..].parse::<Value>()))
+            else {
+                return line.to_owned();
+            };
+            let tools =
+                if value["tools"].is_array() { &mut value["tools"] } else { &mut value["response"]["tools"] };
+            let is_theirs = |tool: &Value| !tool["name"].as_str().unwrap_or_default().starts_with("recall_");
+            tools.as_array_mut().unwrap().retain(is_theirs);
+            format!("{before}{value}{}", if line.ends_with('\n') { "\n" } else { "" })
+        });
+        lines.collect::<String>().into()
+    }
+
     pub(crate) fn is_refused(&self) -> bool {
         self.status >= 400
     }

@@ -337,7 +337,7 @@ mod tests {
         (String::from_utf8(out).unwrap(), heard)
     }
 
-    fn chunk(delta: Value, finish: Option<&str>) -> Value {
+    fn chunk(delta: &Value, finish: Option<&str>) -> Value {
         json!({"id": "a", "created": 1, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
     }
 
@@ -347,13 +347,13 @@ mod tests {
             json!({"id": "1", "type": "function", "function": {"name": "recall_outline", "arguments": "{}"}});
         let theirs = json!({"id": "2", "type": "function", "function": {"name": "ls", "arguments": "{}"}});
         let (shown, heard) =
-            read(&[chunk(json!({"role": "assistant", "tool_calls": [ours.clone()]}), Some("stop"))]);
+            read(&[chunk(&json!({"role": "assistant", "tool_calls": [ours.clone()]}), Some("stop"))]);
         let heard = heard.unwrap();
         assert_eq!((heard.calls.len(), heard.has_others), (1, false));
         assert!(!shown.contains("recall_"), "{shown}");
         let (shown, heard) = read(&[
-            chunk(json!({"role": "assistant", "tool_calls": [ours]}), None),
-            chunk(json!({"tool_calls": [theirs]}), Some("tool_calls")),
+            chunk(&json!({"role": "assistant", "tool_calls": [ours]}), None),
+            chunk(&json!({"tool_calls": [theirs]}), Some("tool_calls")),
         ]);
         let heard = heard.unwrap();
         assert_eq!((heard.calls.len(), heard.has_others), (1, true));
@@ -365,10 +365,13 @@ mod tests {
     fn what_was_thought_goes_back_to_who_thought_it() {
         let call = json!({"index": 0, "id": "1", "function": {"name": "recall_outline", "arguments": ""}, "extra_content": {"sealed": "x"}});
         let (_, heard) = read(&[
-            chunk(json!({"role": "assistant", "reasoning_content": "I do "}), None),
-            chunk(json!({"reasoning_content": "not know.", "reasoning_details": [{"text": "a"}]}), None),
-            chunk(json!({"reasoning_details": [{"text": "b"}], "tool_calls": [call]}), None),
-            chunk(json!({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}), Some("tool_calls")),
+            chunk(&json!({"role": "assistant", "reasoning_content": "I do "}), None),
+            chunk(&json!({"reasoning_content": "not know.", "reasoning_details": [{"text": "a"}]}), None),
+            chunk(&json!({"reasoning_details": [{"text": "b"}], "tool_calls": [call]}), None),
+            chunk(
+                &json!({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}),
+                Some("tool_calls"),
+            ),
         ]);
         let reply = heard.unwrap().reply.remove(0);
         assert_eq!(reply["reasoning_content"], "I do not know.");
@@ -380,13 +383,13 @@ mod tests {
     #[test]
     fn a_reply_without_calls_of_ours_is_handed_on_to_the_last_byte() {
         let chunks = [
-            chunk(json!({"role": "assistant", "content": ""}), None),
-            chunk(json!({"content": "well"}), None),
+            chunk(&json!({"role": "assistant", "content": ""}), None),
+            chunk(&json!({"content": "well"}), None),
             chunk(
                 json!({"tool_calls": [{"index": 0, "id": "1", "function": {"name": "ls", "arguments": ""}}]}),
                 None,
             ),
-            chunk(json!({}), Some("tool_calls")),
+            chunk(&json!({}), Some("tool_calls")),
             json!({"id": "a", "choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}}),
         ];
         let all: Vec<u8> = chunks.iter().flat_map(written).collect();

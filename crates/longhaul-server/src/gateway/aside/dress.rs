@@ -12,6 +12,8 @@ use crate::recall::Tool;
 
 /// So many asides are remembered of a session; what is older has long been folded.
 const MOST: usize = 64;
+/// In a smaller window the tools and what they fetch would take more room than they are worth.
+pub(in crate::gateway) const SMALLEST_WINDOW: Tokens = Tokens(16_000);
 /// About so many bytes are a token, where nobody counts.
 const BYTES_OF_A_TOKEN: usize = 4;
 

@@ -23,5 +23,5 @@ mod responses;
 mod sieve;
 mod talk;
 
-pub(super) use dress::{Asides, dressed, offers, tools_tokens};
+pub(super) use dress::{Asides, SMALLEST_WINDOW, dressed, offers, tools_tokens};
 pub(super) use talk::{Asked, Spent, Talk};
