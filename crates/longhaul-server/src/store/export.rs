@@ -180,7 +180,7 @@ async fn natural(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Resul
 }
 
 /// The epochs from the first to the one in force.
-async fn in_force(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<Vec<Epoch>> {
+pub(super) async fn in_force(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<Vec<Epoch>> {
     let (mut chain, mut at) = (Vec::new(), session.head);
     while let Some(id) = at {
         let Some(epoch) = epochs::epoch(sql, tenant, id).await? else { break };

@@ -18,6 +18,7 @@
 //! The same statements run on SQLite (embedded, no set-up) and on PostgreSQL (shared by several gateways): `sql.rs` is the trait,
 //! `sqlite.rs` and `postgres.rs` implement it, and one suite of tests runs over both.
 
+mod course;
 mod envelope;
 mod epochs;
 mod error;
@@ -46,6 +47,7 @@ use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 
+pub use course::{Compaction, Course, CourseStep};
 pub use epochs::{Commit, Committed, Epoch, EpochId, Lease, Leased, Moved, Seen};
 pub use error::{Result, StoreError};
 pub use export::{Example, Moment as At, Trace, Words};
