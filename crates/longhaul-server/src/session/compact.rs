@@ -55,7 +55,7 @@ impl Extra {
 }
 
 /// The message with which so many newest exchanges begin: what a person said, and all that followed.
-fn newest(seen: &Transcript<'_>, exchanges: usize) -> Option<usize> {
+pub(super) fn newest(seen: &Transcript<'_>, exchanges: usize) -> Option<usize> {
     let first = prompts(seen).rev().take(exchanges.max(1)).last()?;
     first.owns.iter().filter_map(|id| seen.message_of(*id)).min()
 }

@@ -15,6 +15,7 @@
 //! - `due` has all triggers, in order; `weigh` asks the scheduler where it is a matter of price; `breaker` pauses what is in vain, too
 //!   frequent or too dear.
 //! - `compact` makes one compaction; `hooks` is what the host is shown and told; `recorder` keeps it in the store, where there is one.
+//! - `stored` compacts a session of the store for who has no request of it at hand.
 //! - `prepare` begins a model's summary before it is needed, `summarize` asks for it, `background` holds it, `cooldown` spares the
 //!   next turns a model that failed. By default no model is asked.
 //!
@@ -41,6 +42,7 @@ mod said;
 mod scene;
 mod settings;
 mod state;
+mod stored;
 mod summarize;
 mod turn;
 mod weigh;
@@ -72,6 +74,7 @@ pub use request::Touch;
 pub use scene::replay;
 pub use settings::{Automatic, First, Limits, Settings, Summarizer, Writer};
 pub use state::State;
+pub use stored::{Became, StoredCompaction, compact_stored};
 pub use summarize::Failure;
 pub use turn::{Action, Sizes, Turn};
 pub use windows::{Learned, Window};

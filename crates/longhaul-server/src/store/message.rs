@@ -142,6 +142,25 @@ pub(super) async fn messages(
     Ok(stored)
 }
 
+/// The first place of a path, of so many, whose message lost secrets.
+pub(super) async fn first_redacted(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &Session,
+    length: usize,
+) -> Result<Option<usize>> {
+    for stretch in path(sql, tenant, session, length).await? {
+        let Some((first, last)) = stretch.numbers() else { continue };
+        let find =
+            "SELECT min(id) FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3 AND redacted <> 0";
+        let row = sql.row(find, &[first.into(), last.into(), tenant.id.into()]).await?;
+        if let Some(number) = row.map(|row| row.maybe_int(0)).transpose()?.flatten() {
+            return Ok(Some(session_and_place(number).1));
+        }
+    }
+    Ok(None)
+}
+
 /// What [`stored_message`] reads.
 pub(super) const MESSAGE: &str = "SELECT id, step, text, blocks, redacted FROM messages";
 

@@ -15,7 +15,7 @@ use super::envelope::Envelope;
 use super::epochs::{Commit, Committed, EpochId, Lease};
 use super::error::{Result, StoreError};
 use super::log::{Appended, Batch, Located};
-use super::message::{BlockRow, Entry};
+use super::message::{self, BlockRow, Entry};
 use super::session::{self, Session, SessionId};
 use super::sql::Sql;
 use super::tenant::{self, Tenant};
@@ -211,6 +211,22 @@ impl Store {
             at = epoch.parent;
         }
         Ok(View { base, ..View::default() })
+    }
+
+    /// The first message that decisions are about of which the log has not every word: its secrets were taken out. Its number is the
+    /// one in the newest body.
+    pub async fn withheld(
+        &self,
+        tenant: &Tenant,
+        session: &Session,
+        transcript: &Transcript<'_>,
+        ledger: &Ledger,
+    ) -> Result<Option<usize>> {
+        let with = (tenant.clone(), session.clone(), reach(transcript, ledger));
+        let place = self.read(work(with, |sql, (tenant, session, reach)| {
+            Box::pin(message::first_redacted(sql, tenant, session, *reach))
+        }));
+        Ok(place.await?.map(|place| place + session.lead))
     }
 
     /// Keeps a compaction of a recorded request as the session's next epoch.

@@ -9,6 +9,7 @@
     reason = "all of it is test code, in functions too"
 )]
 
+mod asleep;
 mod failures;
 mod growth;
 mod hooks;

@@ -1,0 +1,142 @@
+//! A session that lies in the store is compacted without a request of it, and its client's next one finds that done.
+
+use longhaul_server::session::{
+    Action, Became, Compress, Preview, Session, StoredCompaction, compact_stored,
+};
+use longhaul_server::store::{self, Place, Store, Sync, Tenant};
+
+use super::world::{Agent, NOON, at, checkpoints, request, settings, valid};
+
+const WINDOW: u64 = 100_000;
+
+struct Kept {
+    store: Store,
+    tenant: Tenant,
+}
+
+impl Kept {
+    async fn new() -> Self {
+        let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+        let tenant = store.tenant("local").await.unwrap();
+        Self { store, tenant }
+    }
+
+    fn session(&self) -> Session {
+        Session::new(settings(WINDOW)).with_store(self.store.clone(), self.tenant.clone())
+    }
+
+    async fn latest(&self) -> store::Session {
+        self.store.session(&self.tenant, "latest").await.unwrap()
+    }
+
+    async fn compact(&self, compress: Compress) -> Result<StoredCompaction, String> {
+        let session = self.latest().await;
+        compact_stored(&self.store, &self.tenant, &session, &settings(WINDOW), &compress, at(60)).await
+    }
+}
+
+fn long() -> Agent {
+    let mut agent = Agent::new();
+    agent.fill(20_000);
+    agent.says("user", "Now the parser of module4, please.");
+    agent
+}
+
+#[tokio::test]
+async fn the_next_request_is_sent_as_the_compaction_left_it() {
+    let kept = Kept::new().await;
+    let mut agent = long();
+    let mut live = kept.session();
+    assert_eq!(request(&mut live, &agent.body(), NOON).await.action, Action::None);
+    let done = kept.compact(Compress::default()).await.unwrap();
+    assert_eq!(done.became, Became::Epoch(1));
+    assert!(done.is_committed() && done.obstacle.is_none());
+    assert_eq!(done.before, agent.body());
+    assert!(done.after.len() < done.before.len(), "{} of {}", done.after.len(), done.before.len());
+    assert_eq!(done.report["trigger"], "manual");
+    valid(&done.after);
+    // For the session that is in memory, and for one after a restart.
+    let body = agent.body();
+    for session in [&mut live, &mut kept.session()] {
+        let turn = request(session, &body, at(61)).await;
+        assert_eq!(
+            (turn.action, turn.body.as_ref()),
+            (Action::Replayed, done.after.as_str()),
+            "{}",
+            turn.reason
+        );
+    }
+    // And again, when it has grown.
+    agent.fill(36_000);
+    agent.says("user", "And now the next one.");
+    let body = agent.body();
+    request(&mut live, &body, at(62)).await;
+    let again = kept.compact(Compress { here: Some(1), ..Compress::default() }).await.unwrap();
+    assert_eq!(again.became, Became::Epoch(2));
+    assert_eq!(checkpoints(&again.after), 1);
+    assert_eq!(request(&mut live, &body, at(63)).await.body, again.after);
+}
+
+#[tokio::test]
+async fn a_preview_shows_both_sides_and_keeps_nothing() {
+    let kept = Kept::new().await;
+    let agent = long();
+    request(&mut kept.session(), &agent.body(), NOON).await;
+    let focus = Some("module4".to_owned());
+    let shown = kept.compact(Compress { focus, preview: Preview::Yes, here: None }).await.unwrap();
+    assert_eq!(shown.became, Became::Preview);
+    assert!(shown.after.len() < shown.before.len());
+    assert_eq!(shown.report["focus"], "module4");
+    let session = kept.latest().await;
+    assert!(kept.store.epochs(&kept.tenant, &session).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn nothing_to_do_is_said_and_changes_nothing() {
+    let kept = Kept::new().await;
+    request(&mut kept.session(), &long().body(), NOON).await;
+    kept.compact(Compress::default()).await.unwrap();
+    let again = kept.compact(Compress::default()).await.unwrap();
+    assert_eq!(
+        (again.became, again.before == again.after),
+        (Became::Nothing, true),
+        "{}",
+        again.report["reason"]
+    );
+    assert!(!again.report["reason"].as_str().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_held_secrets_cannot_be_compacted_from_here_and_that_is_said() {
+    let kept = Kept::new().await;
+    let mut agent = Agent::new();
+    agent.says(
+        "user",
+        "The key is AKIAIOSFODNN7EXAMPLA, and AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIK7MDENGbPxRfiCYzzabcd01",
+    );
+    agent.says("assistant", "Noted.");
+    agent.fill(20_000);
+    agent.says("user", "Go on.");
+    request(&mut kept.session(), &agent.body(), NOON).await;
+    let refused = kept.compact(Compress::default()).await.unwrap_err();
+    assert!(refused.starts_with("message 2 of session ") && refused.contains("held secrets"), "{refused}");
+    assert!(!refused.contains('\n'), "{refused}");
+    let preview = Compress { preview: Preview::Yes, ..Compress::default() };
+    let shown = kept.compact(preview).await.unwrap();
+    assert_eq!(shown.obstacle, Some(refused));
+    assert!(!shown.before.contains("AKIAIOSFODNN7EXAMPLA"));
+}
+
+#[tokio::test]
+async fn secrets_behind_what_is_compacted_are_in_nobodys_way() {
+    let kept = Kept::new().await;
+    let mut agent = long();
+    agent.says("user", "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIK7MDENGbPxRfiCYzzabcd01 is the key. Now go on.");
+    let mut live = kept.session();
+    let body = agent.body();
+    request(&mut live, &body, NOON).await;
+    kept.compact(Compress::default()).await.unwrap();
+    let turn = request(&mut live, &body, at(61)).await;
+    assert_eq!(turn.action, Action::Replayed, "{}", turn.reason);
+    assert!(turn.body.contains("wJalrXUtnFEMIK7MDENGbPxRfiCYzzabcd01"), "the client's own words are sent");
+}
