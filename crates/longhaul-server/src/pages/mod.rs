@@ -4,6 +4,7 @@
 //! style.css   one sheet, light and dark
 //! chart/      lines over the requests of a session, or over time, as SVG
 //! bar.rs      one bar of several parts
+//! compaction/ one compaction, before and after side by side
 //! words.rs    money and times as people read them, and text that is somebody else's
 //! ```
 //!
@@ -13,6 +14,7 @@
 
 mod bar;
 pub mod chart;
+pub mod compaction;
 mod words;
 
 pub use bar::{Part, bar};
