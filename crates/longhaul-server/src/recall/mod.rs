@@ -16,7 +16,7 @@ mod search;
 
 use serde_json::{Value, json};
 
-use crate::store::{Session, Store, StoreError, Tenant};
+use crate::store::{Session, Store, Tenant};
 
 /// What a model can call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,11 +144,6 @@ impl Reach {
         };
         answer.map_or_else(Answer::wrong, Answer::of)
     }
-}
-
-/// What the store could not do, in a line.
-fn failed(error: StoreError) -> String {
-    error.to_string()
 }
 
 /// Whether something still stands in what the model sees, as a remark behind it.

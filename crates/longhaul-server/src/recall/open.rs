@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::Reach;
 use super::arguments::{Arguments, told};
-use super::{Reach, failed};
 use crate::store::{Neighbour, StoreError};
 
 /// How many characters a page has.
@@ -23,7 +23,7 @@ pub(super) async fn answer(reach: &Reach, arguments: &Value) -> Result<String, S
     let handle = bare(given).ok_or_else(unknown)?;
     let recalled = match reach.store.recall(&reach.tenant, Some(&reach.session), handle).await {
         Err(StoreError::Unknown(_) | StoreError::Wrong(_)) => return Err(unknown()),
-        recalled => recalled.map_err(failed)?,
+        recalled => recalled.map_err(|error| error.to_string())?,
     };
     let whole = recalled.text.as_str();
     let count = whole.chars().count();

@@ -11,7 +11,7 @@ use longhaul_engine::redact::Redacted;
 use serde_json::Value;
 
 use super::arguments::Arguments;
-use super::{Reach, failed, remark};
+use super::{Reach, remark};
 use crate::store::{Compaction, CourseStep, Reason, StepBlock};
 
 /// So many lines has a page, compactions apart,
@@ -35,7 +35,7 @@ type Piece<'c> = &'c [CourseStep];
 pub(super) async fn answer(reach: &Reach, arguments: &Value) -> Result<String, String> {
     let from = Arguments::read(arguments, &["from"])?.number("from")?;
     let Reach { store, tenant, session } = reach;
-    let course = store.course(tenant, session).await.map_err(failed)?;
+    let course = store.course(tenant, session).await.map_err(|error| error.to_string())?;
     let steps = course.steps.as_slice();
     let messages = session.messages();
     let first = match from {
@@ -55,7 +55,7 @@ pub(super) async fn answer(reach: &Reach, arguments: &Value) -> Result<String, S
     };
     let is_overview = pieces.iter().any(|piece| piece.len() > 1);
     let read = pieces.iter().filter_map(|piece| telling(piece)).collect();
-    let openings = store.openings(tenant, session, read).await.map_err(failed)?;
+    let openings = store.openings(tenant, session, read).await.map_err(|error| error.to_string())?;
     let begins = rest.first().map_or(0, |step| step.messages.start);
     let before = course.compactions.partition_point(|compaction| compaction.before < begins);
     let mut compactions = &course.compactions[before..];

@@ -6,7 +6,7 @@ use longhaul_engine::clip;
 use serde_json::Value;
 
 use super::arguments::{Arguments, told};
-use super::{Reach, failed, remark};
+use super::{Reach, remark};
 use crate::store::{Hit, Scope};
 
 /// So many hits where nobody says how many,
@@ -23,7 +23,7 @@ pub(super) async fn answer(reach: &Reach, arguments: &Value) -> Result<String, S
     let query: String = arguments.text("query")?.chars().take(QUERY).collect();
     let most = arguments.number("limit")?.unwrap_or(USUAL).clamp(1, MOST);
     let hits = reach.store.search(&reach.tenant, &reach.session, Scope::Family, &query, most).await;
-    let hits = hits.map_err(failed)?;
+    let hits = hits.map_err(|error| error.to_string())?;
     if hits.is_empty() {
         return Ok(format!(
             "Nothing in this session fits '{}'. Try other words, or recall_outline for its course.",

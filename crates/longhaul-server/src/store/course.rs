@@ -56,25 +56,22 @@ async fn course(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result
     let mut steps: Vec<(i64, CourseStep)> = Vec::new();
     for stretch in message::path(sql, tenant, session, session.length).await? {
         let Some((first, last)) = Stretch::numbers(&stretch) else { continue };
-        let list =
+        let find =
             "SELECT id, step, blocks FROM messages WHERE id BETWEEN $1 AND $2 AND tenant = $3 ORDER BY id";
-        for row in sql.rows(list, &[first.into(), last.into(), tenant.id.into()]).await? {
+        for row in sql.rows(find, &[first.into(), last.into(), tenant.id.into()]).await? {
             let (_, place) = session_and_place(row.int(0)?);
             let (step, at) = (row.int(1)?, place + session.lead);
             let shown = views.last().is_none_or(|view| view.shows(place));
             let part =
                 |block: BlockRow| StepBlock { handle: block.handle, at, what: block.what, tool: block.tool };
             let blocks = BlockRow::read(&row.text(2)?).into_iter().map(part);
-            match steps.last_mut().filter(|(number, _)| *number == step) {
-                Some((_, last)) => {
-                    last.messages.end = at + 1;
-                    last.blocks.extend(blocks);
-                    last.shown &= shown;
-                }
-                None => {
-                    let messages = at..at + 1;
-                    steps.push((step, CourseStep { messages, blocks: blocks.collect(), shown }));
-                }
+            if let Some((_, last)) = steps.last_mut().filter(|(number, _)| *number == step) {
+                last.messages.end = at + 1;
+                last.blocks.extend(blocks);
+                last.shown &= shown;
+            } else {
+                let messages = at..at + 1;
+                steps.push((step, CourseStep { messages, blocks: blocks.collect(), shown }));
             }
         }
     }
