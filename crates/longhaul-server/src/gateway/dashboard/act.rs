@@ -7,11 +7,12 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use maud::html;
 
-use super::compaction;
+use super::compaction::{self, Sides};
 use super::fields::Fields;
 use super::frame::{Look, Problem, to};
-use super::gather::Way;
+use super::history::Way;
 use super::layout::{Page, Refresh, address, theirs};
+use super::model::Squeezed;
 use super::session::{FOCUS, compress_form};
 use crate::gateway::Gateway;
 use crate::session::{Compress, Preview};
@@ -70,9 +71,11 @@ pub(super) async fn compress(
     if done.epoch.is_some() {
         return Ok(to(&address(&done.session, "?done=compressed")));
     }
-    let beside = match done.changed {
-        true => Some(compaction::beside(done.before, done.after, done.report).await?),
-        false => None,
+    let beside = if done.changed {
+        let Squeezed { dialect, model, report, before, after, .. } = done;
+        Some(compaction::beside(&gateway, &name, Sides { dialect, model, report, before, after }).await?)
+    } else {
+        None
     };
     let body = html! {
         p.crumbs { a href="/" { "Overview" } " › " a href=(address(&name, "")) { "Session " (theirs(&name)) } }

@@ -11,8 +11,8 @@ use serde_json::json;
 use super::act;
 use super::fields::Fields;
 use super::frame::{Problem, json};
-use super::gather::Way;
-use super::model::Range;
+use super::history::Way;
+use super::model::{Against, Range};
 use crate::gateway::Gateway;
 use crate::store::Whose;
 
@@ -52,13 +52,15 @@ pub(super) async fn session(
     Ok(given(&gateway.view(&whose, &name, page).await?))
 }
 
-/// `GET /api/sessions/{name}/epochs/{number}`.
+/// `GET /api/sessions/{name}/epochs/{number}?against=`.
 pub(super) async fn epoch(
     State(gateway): State<Arc<Gateway>>,
     Extension(whose): Extension<Whose>,
     Path((name, number)): Path<(String, usize)>,
+    RawQuery(query): RawQuery,
 ) -> Answer {
-    Ok(given(&gateway.epoch(&whose, &name, number).await?))
+    let against = Against::of(Fields::of(&query.unwrap_or_default()).get("against").unwrap_or_default());
+    Ok(given(&gateway.epoch(&whose, (&name, number), against).await?))
 }
 
 /// `GET /api/sessions/{name}/search?q=`.

@@ -77,7 +77,11 @@ pub(super) fn lines(text: &str) -> Markup {
 
 /// A number that programs can find: where it is among the values of `/api`, and what it is there.
 pub(super) fn value(field: &str, raw: &impl ToString, text: &str) -> Markup {
-    html! { data class="number" data-field=[(!field.is_empty()).then_some(field)] value=(raw.to_string()) { (text) } }
+    toned("number", field, raw, text)
+}
+
+fn toned(class: &str, field: &str, raw: &impl ToString, text: &str) -> Markup {
+    html! { data class=(class) data-field=[(!field.is_empty()).then_some(field)] value=(raw.to_string()) { (text) } }
 }
 
 pub(super) fn count(field: &str, number: usize) -> Markup {
@@ -112,10 +116,10 @@ pub(super) fn spent(field: &str, amount: Option<Dollars>) -> Markup {
 /// Money that was saved; a loss is seen at once.
 pub(super) fn saved(field: &str, amount: Option<Dollars>) -> Markup {
     match amount {
-        Some(Dollars(amount)) if amount < 0.0 => {
-            html! { span.bad { (value(field, &amount, &dollars(amount))) } }
+        Some(Dollars(amount)) => {
+            let class = if amount < 0.0 { "number bad" } else { "number good" };
+            toned(class, field, &amount, &dollars(amount))
         }
-        Some(Dollars(amount)) => html! { span.good { (value(field, &amount, &dollars(amount))) } },
         None => html! { span.soft { "–" } },
     }
 }
@@ -166,6 +170,12 @@ pub(super) fn address(session: &str, below: &str) -> String {
     let name: String = form_urlencoded::byte_serialize(session.as_bytes()).collect();
     // What forms write as a plus is one in a path.
     format!("/sessions/{}{below}", name.replace('+', "%20"))
+}
+
+/// The address at which a handle of a session's family opens.
+pub(super) fn handle(session: &str, handle: &str) -> String {
+    let handle: String = form_urlencoded::byte_serialize(handle.as_bytes()).collect();
+    address(session, &format!("/recall/{handle}"))
 }
 
 #[cfg(test)]

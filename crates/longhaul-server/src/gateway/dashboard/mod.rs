@@ -1,7 +1,7 @@
 //! The dashboard: what people see of a gateway, and what they can do about a session, at `GET /` and below; the same as JSON at `/api`.
 //!
 //! ```text
-//! request ──▶ frame.rs: names, who sent it, whose sessions (passes.rs: cookies) ──▶ gather.rs: store → model.rs ──▶ a page, or api.rs: JSON
+//! request ──▶ frame.rs: names, who sent it, whose sessions (passes.rs: cookies) ──▶ gather.rs, history.rs: store → model/ ──▶ a page, or api.rs: JSON
 //! answered elsewhere ──▶ pulse.rs ──/events──▶ live.js asks for the page again
 //! ```
 //!
@@ -18,6 +18,7 @@ mod epoch;
 mod fields;
 mod frame;
 mod gather;
+mod history;
 mod layout;
 mod login;
 mod model;

@@ -13,7 +13,7 @@ use super::layout::{
     Page, Refresh, address, clipped, count, filled, maybe_tokens, saved, share, short, since, spent, theirs,
     tile, tokens, value,
 };
-use super::model::{Overview, Range, Row, Span};
+use super::model::{Overview, Range, Row, Span, Threshold};
 use crate::agents::Moment;
 use crate::gateway::Gateway;
 use crate::pages::chart::{Along, Chart, Dot, Limit, Line, Point, key};
@@ -48,10 +48,8 @@ pub(super) async fn show(
         }
         div id="cards" data-live="" { (cards(&overview)) }
         div id="warnings" data-live="" { (warnings(&overview)) }
-        div.pair {
-            div id="tokens" data-live="" { (tokens_over_time(&overview)) }
-            div id="money" data-live="" { (money_over_time(&overview.course)) }
-        }
+        div id="tokens" data-live="" { (tokens_over_time(&overview)) }
+        div id="money" data-live="" { (money_over_time(&overview.course)) }
         div id="sessions" data-live="" { (sessions(&overview.sessions, overview.sessions_all, overview.at)) }
     };
     Ok(Page { title: &title, look: &look, refresh: Refresh::Live, body }.respond())
@@ -67,10 +65,10 @@ fn cards(overview: &Overview) -> Markup {
     };
     let breaker = match overview.paused {
         0 => html! { "closed" },
-        paused => html! { span.bad { (count("paused", paused)) " paused" } },
+        paused => html! { (count("paused", paused)) " paused" },
     };
     html! {
-        ul.tiles {
+        ul.tiles.five {
             (tile("Sessions live", &count("sessions_live", overview.sessions_live), &html! { "of " (count("sessions_all", overview.sessions_all)) }))
             (tile("Requests", &count("totals.requests", totals.requests),
                 &html! { (count("totals.compacted", totals.compacted)) " compacted, " (count("totals.bypassed", totals.bypassed)) " bypassed" }))
@@ -120,13 +118,7 @@ fn tokens_over_time(overview: &Overview) -> Markup {
         .collect();
     let lines = [line(0, &|span| span.tokens_before.number() as f64), sent];
     let most = lines.iter().flat_map(|line| &line.points).map(|point| point.y).fold(0.0, f64::max);
-    let names: Vec<(f64, String)> = overview
-        .thresholds
-        .iter()
-        .map(|threshold| {
-            (threshold.tokens.number() as f64, format!("threshold, {}", clipped(&threshold.model, 40)))
-        })
-        .collect();
+    let names = thresholds(&overview.thresholds);
     let (mut near, far): (Vec<_>, Vec<_>) = names.iter().partition(|(at, _)| *at <= most * IN_SIGHT);
     near.truncate(DRAWN);
     let limits: Vec<Limit<'_>> = near.iter().map(|(at, name)| Limit { at: *at, name }).collect();
@@ -156,6 +148,21 @@ fn tokens_over_time(overview: &Overview) -> Markup {
             }
         }
     }
+}
+
+/// Each threshold once, with the model that it holds for, or how many they are.
+fn thresholds(all: &[Threshold]) -> Vec<(f64, String)> {
+    let mut sizes: Vec<_> = all.iter().map(|threshold| threshold.tokens).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let name = |size| {
+        let mut models = all.iter().filter(|threshold| threshold.tokens == size);
+        match (models.next(), models.count()) {
+            (Some(only), 0) => format!("threshold, {}", clipped(&only.model, 40)),
+            (_, others) => format!("threshold of {} models", others + 1),
+        }
+    };
+    sizes.into_iter().map(|size| (size.number() as f64, name(size))).collect()
 }
 
 /// What is drawn, for who would rather read it.
@@ -256,7 +263,7 @@ fn session(row: &Row, now: Moment) -> Markup {
                 @if row.live { " " span.badge.live { "live" } }
                 @if let Some(title) = &row.title { span.soft.title { (theirs(&clipped(title, 90))) } }
             }
-            td.left.wrap data-label="Model" { @match &row.model { Some(model) => (theirs(&clipped(model, 60))), None => span.soft { "–" } } }
+            td.left data-label="Model" { @match &row.model { Some(model) => (theirs(&clipped(model, 60))), None => span.soft { "–" } } }
             td data-label="Messages" { (count("messages", row.messages)) }
             td data-label="In the window" {
                 @match row.tokens { Some(size) => (tokens("tokens", size)), None => span.soft { "–" } }

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::fields::Fields;
 use super::frame::{Look, Problem};
-use super::layout::{Page, Refresh, address, clipped, lines, theirs};
+use super::layout::{Page, Refresh, address, clipped, handle, lines, theirs};
 use super::model::{Beside, FoundHit};
 use super::session::search_form;
 use crate::gateway::Gateway;
@@ -62,11 +62,6 @@ fn shown_hit(session: &str, hit: &FoundHit) -> Markup {
 /// What a block is, with its tool.
 fn kind(what: &str, tool: Option<&str>) -> Markup {
     html! { (theirs(what)) @if let Some(tool) = tool { " (" (theirs(&clipped(tool, 60))) ")" } }
-}
-
-fn handle(session: &str, handle: &str) -> String {
-    let handle: String = form_urlencoded::byte_serialize(handle.as_bytes()).collect();
-    address(session, &format!("/recall/{handle}"))
 }
 
 pub(super) async fn open(

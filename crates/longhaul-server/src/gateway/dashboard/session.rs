@@ -68,7 +68,7 @@ fn cards(view: &SessionView, now: Moment) -> Markup {
     let (row, totals) = (&view.row, &view.row.totals);
     let session = |name: &String| html! { a href=(address(name, "")) { (theirs(name)) } };
     html! {
-        ul.tiles {
+        ul.tiles.four {
             (tile("In the window", &html! { @match row.tokens { Some(size) => (tokens("tokens", size)), None => "–" } },
                 &html! { "of " (maybe_tokens(row.window)) (filled(row.tokens, row.window)) }))
             (tile("Messages", &count("messages", row.messages), &html! { (count("totals.requests", totals.requests)) " requests" }))
@@ -121,8 +121,10 @@ fn timeline(view: &SessionView) -> Markup {
         .into_iter()
         .collect();
     let first = course.first().map_or(Moment(0), |point| point.at);
-    let after = |at: usize| {
-        course.get(at).map_or_else(String::new, |point| lasted(point.at.seconds_since(first) * 1000.0))
+    let after = |at: usize| match course.get(at) {
+        _ if at == 0 => "0 s".to_owned(),
+        Some(point) => lasted(point.at.seconds_since(first) * 1000.0),
+        None => String::new(),
     };
     let chart = Chart {
         title: "Tokens of each request",
