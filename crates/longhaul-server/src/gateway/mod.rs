@@ -13,6 +13,7 @@
 //! - `prepare` finds the session ([`live`] holds those at hand), replays and compacts; `marks` sets cache marks; `memory` knows what
 //!   the provider should still have, and so why it missed.
 //! - `relay` hands an answer on and reads a copy; `speech` has what we say ourselves, in the dialect; `commands` what people type for us.
+//! - `dashboard` is what people see of it, at `GET /`.
 //! - `tally` counts; `keep_alive` reads again what is about to lapse, where that is switched on and pays.
 //!
 //! What must hold: whatever goes wrong with us, the client's own request goes through. No request can choose where it goes. An answer is
@@ -21,6 +22,7 @@
 mod aftermath;
 mod body;
 mod commands;
+mod dashboard;
 mod door;
 mod forward;
 mod keep_alive;
@@ -55,6 +57,7 @@ use tokio::sync::Semaphore;
 pub use settings::{Access, KeepAlive, Limits, Settings, Switch, Upstreams};
 pub use tally::Sums;
 
+use dashboard::Dashboard;
 use door::{Closed, Door, Guest};
 use keep_alive::Purse;
 use live::Live;
@@ -83,6 +86,7 @@ pub struct Gateway {
     host: Arc<dyn Host>,
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
     door: Door,
+    dashboard: Dashboard,
     live: Live,
     /// What messages are known by that came before, in parts that are locked one by one.
     chains: [Mutex<Chains>; 16],
@@ -115,6 +119,7 @@ impl Gateway {
             host: world.host,
             clock: world.clock,
             door: Door::default(),
+            dashboard: Dashboard::default(),
             chains: std::array::from_fn(|_| Mutex::default()),
             tally: Tally::new(),
             pending: Pending::default(),
@@ -142,6 +147,11 @@ impl Gateway {
 
     fn stops(&self) {
         self.is_ready.store(false, Ordering::Relaxed);
+        self.dashboard.pulse.stop();
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Relaxed)
     }
 
     fn routes(self: Arc<Self>) -> Router {
@@ -155,6 +165,7 @@ impl Gateway {
             .route("/v1/messages/count_tokens", post(Self::count_tokens))
             .route("/healthz", get(Self::health))
             .route("/metrics", get(Self::metrics))
+            .merge(dashboard::routes(&self))
             .fallback(Self::pass)
             .method_not_allowed_fallback(Self::pass)
             .with_state(self)
@@ -164,7 +175,7 @@ impl Gateway {
         if let Err(closed) = gateway.show(&request.into_parts().0).await {
             return (closed.status, closed.said).into_response();
         }
-        if !gateway.is_ready.load(Ordering::Relaxed) {
+        if !gateway.is_ready() {
             return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
         }
         match gateway.store.has_keys().await {

@@ -6,11 +6,10 @@ use longhaul_engine::clip;
 use serde_json::Value;
 
 use super::Server;
-use super::whose::{Owned, Whose};
 use crate::recall::arguments::{self, Arguments};
 use crate::recall::{self, Answer, Reach};
 use crate::session::{Became, Compress, Preview, StoredCompaction, compact_stored};
-use crate::store::Moved;
+use crate::store::{Moved, Owned, Whose};
 
 /// A topic that is longer is cut.
 const FOCUS: usize = 500;

@@ -32,9 +32,8 @@ pub use whose::Access;
 use crate::agents::Moment;
 use crate::recall::Answer;
 use crate::session;
-use crate::store::{Store, Tenant};
+use crate::store::{Store, Tenant, Whose};
 use tools::Tool;
-use whose::Whose;
 
 /// What a client's model is told once about all of it.
 const INSTRUCTIONS: &str = "Longhaul keeps coding sessions and what was compacted out of them. Use recall_search, recall_open and \

@@ -9,9 +9,8 @@ use serde_json::Value;
 
 use super::Server;
 use super::deeds::sizes;
-use super::whose::{Owned, Whose};
 use crate::recall::arguments::Arguments;
-use crate::store::{At, Totals};
+use crate::store::{At, Owned, Totals, Whose};
 
 /// So many sessions are listed.
 const LISTED: usize = 20;

@@ -2,7 +2,7 @@
 
 use super::Server;
 use crate::recall::arguments::told;
-use crate::store::{Session, StoreError, Tenant};
+use crate::store::{Owned, StoreError, Tenant, Whose};
 
 /// The word for the session written last.
 const LATEST: &str = "latest";
@@ -14,20 +14,6 @@ pub enum Access {
     All,
     /// Who has a key of the store sees the sessions that it leads to.
     Keys,
-}
-
-/// Whose sessions a call is about.
-#[derive(Debug, Clone)]
-pub(super) enum Whose {
-    Everybody,
-    One(Tenant),
-}
-
-/// A session, and whose it is.
-#[derive(Debug, Clone)]
-pub(super) struct Owned {
-    pub(super) tenant: Tenant,
-    pub(super) session: Session,
 }
 
 impl Server {
