@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::{numbers, output};
 pub(crate) use compress::{CompressArgs, Shown, Summarizer};
 pub(crate) use keys::{AddKeyArgs, KeysArgs, KeysDeed, ListKeysArgs, RevokeKeyArgs};
+pub(crate) use mcp::McpArgs;
 pub(crate) use serve::{RunArgs, ServeArgs, upstream_flag};
 pub(crate) use store::{
     DeleteArgs, ExportArgs, ImportArgs, RecallArgs, ShowArgs, StorePlace, UndoArgs, VacuumArgs, Whose,
@@ -29,6 +30,7 @@ pub(crate) use summarize::SummarizeArgs;
 
 mod compress;
 mod keys;
+mod mcp;
 mod serve;
 mod store;
 mod summarize;
@@ -104,6 +106,9 @@ pub(crate) enum Command {
     /// Run an agent behind a gateway of its own
     #[command(after_help = serve::RUN_HELP)]
     Run(RunArgs),
+    /// Offer the store to agents as tools, over the Model Context Protocol
+    #[command(after_help = mcp::HELP)]
+    Mcp(McpArgs),
     /// Show what a model is asked about what is folded, and what is mended of its answer
     #[command(after_help = summarize::HELP)]
     Summarize(SummarizeArgs),

@@ -160,6 +160,9 @@ impl Turned {
         {
             tracing::warn!("the store did not keep what a request came to: {error}");
         }
+        if let Some(tenant) = &request.guest.tenant {
+            gateway.dashboard.pulse.beat(tenant);
+        }
         if status < 300 {
             request.charge(&billed, sizes.sent).await;
         }

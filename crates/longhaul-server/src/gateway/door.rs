@@ -139,13 +139,29 @@ impl Door {
         if access == Access::Open {
             return Ok(());
         }
+        self.looks(store, headers, None, now).await.map(drop)
+    }
+
+    /// Who it is that looks at something, by a key in the head, or else by the one behind the pass that a browser shows.
+    pub(super) async fn looks(
+        &self,
+        store: &Store,
+        headers: &HeaderMap,
+        pass: Option<&str>,
+        now: Moment,
+    ) -> std::result::Result<Granted, Closed> {
         let shown = headers.get(KEY).map(|value| secret_of(value).unwrap_or_default());
         let shown = shown.or_else(|| theirs(headers).find(|secret| Secret::is_one(secret)));
-        self.key(store, shown.ok_or_else(no_key)?, now).await.map(drop)
+        self.key(store, shown.or(pass).ok_or_else(no_key)?, now).await
     }
 
     /// Who a key lets in.
-    async fn key(&self, store: &Store, secret: &str, now: Moment) -> std::result::Result<Granted, Closed> {
+    pub(super) async fn key(
+        &self,
+        store: &Store,
+        secret: &str,
+        now: Moment,
+    ) -> std::result::Result<Granted, Closed> {
         let granted = self.granted(store, secret, now).await.map_err(|error| {
             tracing::warn!("the store does not say whose a key is: {error}");
             Closed::no_store()

@@ -14,6 +14,7 @@
 //!   the provider should still have, and so why it missed.
 //! - `relay` hands an answer on and reads a copy; `speech` has what we say ourselves, in the dialect; `commands` what people type for us.
 //! - `aside` offers the recall tools to models and answers their calls, of which no client sees anything.
+//! - `dashboard` is what people see of it, at `GET /`.
 //! - `tally` counts; `keep_alive` reads again what is about to lapse, where that is switched on and pays.
 //!
 //! What must hold: whatever goes wrong with us, the client's own request goes through. No request can choose where it goes. An answer is
@@ -23,6 +24,7 @@ mod aftermath;
 mod aside;
 mod body;
 mod commands;
+mod dashboard;
 mod door;
 mod forward;
 mod keep_alive;
@@ -57,6 +59,7 @@ use tokio::sync::Semaphore;
 pub use settings::{Access, KeepAlive, Limits, Recall, Settings, Switch, Upstreams};
 pub use tally::Sums;
 
+use dashboard::Dashboard;
 use door::{Closed, Door, Guest};
 use keep_alive::Purse;
 use live::Live;
@@ -85,6 +88,7 @@ pub struct Gateway {
     host: Arc<dyn Host>,
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
     door: Door,
+    dashboard: Dashboard,
     live: Live,
     /// What messages are known by that came before, in parts that are locked one by one.
     chains: [Mutex<Chains>; 16],
@@ -117,6 +121,7 @@ impl Gateway {
             host: world.host,
             clock: world.clock,
             door: Door::default(),
+            dashboard: Dashboard::default(),
             chains: std::array::from_fn(|_| Mutex::default()),
             tally: Tally::new(),
             pending: Pending::default(),
@@ -144,6 +149,11 @@ impl Gateway {
 
     fn stops(&self) {
         self.is_ready.store(false, Ordering::Relaxed);
+        self.dashboard.pulse.stop();
+    }
+
+    fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Relaxed)
     }
 
     fn routes(self: Arc<Self>) -> Router {
@@ -157,6 +167,7 @@ impl Gateway {
             .route("/v1/messages/count_tokens", post(Self::count_tokens))
             .route("/healthz", get(Self::health))
             .route("/metrics", get(Self::metrics))
+            .merge(dashboard::routes(&self))
             .fallback(Self::pass)
             .method_not_allowed_fallback(Self::pass)
             .with_state(self)
@@ -166,7 +177,7 @@ impl Gateway {
         if let Err(closed) = gateway.show(&request.into_parts().0).await {
             return (closed.status, closed.said).into_response();
         }
-        if !gateway.is_ready.load(Ordering::Relaxed) {
+        if !gateway.is_ready() {
             return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
         }
         match gateway.store.has_keys().await {

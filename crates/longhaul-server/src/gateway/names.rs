@@ -12,7 +12,7 @@ use super::door::Closed;
 use super::settings::{Access, Settings};
 
 /// Where browsers say whether a page of somebody else is behind a request; pictures and links have no origin.
-const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+pub(super) const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// What a path can be written in that servers read as something else.
 const ESCAPED: [(&str, &str); 3] = [("%2e", "."), ("%2f", "/"), ("%5c", "/")];
 

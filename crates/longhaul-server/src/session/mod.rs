@@ -77,7 +77,7 @@ pub use state::State;
 pub use stored::{Became, StoredCompaction, compact_stored};
 pub use summarize::Failure;
 pub use turn::{Action, Sizes, Turn};
-pub use windows::{Learned, Window};
+pub use windows::{Learned, Window, policy as policy_of};
 
 use background::Prepared;
 use gauge::{Count, Gauge};

@@ -59,7 +59,7 @@ impl Learned {
 }
 
 /// The numbers that hold for a model, with what was learned of it.
-pub(super) fn policy(config: &Config, name: &str, learned: &Learned) -> Result<Policy, Invalid> {
+pub fn policy(config: &Config, name: &str, learned: &Learned) -> Result<Policy, Invalid> {
     let mut model = models::find(name);
     if learned.calibration.is_learned() {
         let factor = f64::from(model.facts.factor) * learned.calibration.factor();

@@ -57,7 +57,12 @@ pub struct Trace {
 }
 
 /// The messages of a session in the envelope of its newest request that was no longer than that.
-async fn original(sql: &mut dyn Sql, tenant: &Tenant, session: &Session, length: usize) -> Result<String> {
+pub(super) async fn original(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &Session,
+    length: usize,
+) -> Result<String> {
     let stored = message::messages(sql, tenant, session, 0..length).await?;
     let texts: Vec<&str> = stored.iter().map(|message| message.text.as_str()).collect();
     let request = request_of(sql, tenant, session, length).await?;
@@ -87,7 +92,7 @@ async fn request_of(sql: &mut dyn Sql, tenant: &Tenant, session: &Session, lengt
 }
 
 /// A body as a ledger shows it, with no more cache marks than a provider takes: a history has those of all its requests.
-fn shown(dialect: Dialect, body: &str, ledger: Option<&Ledger>) -> Result<String> {
+pub(super) fn shown(dialect: Dialect, body: &str, ledger: Option<&Ledger>) -> Result<String> {
     let damaged = |what: &dyn std::fmt::Display| {
         StoreError::Damaged(format!("the session cannot be put together: {what}"))
     };

@@ -137,7 +137,7 @@ fn parts(dollars: Option<Dollars>) -> Value {
     dollars.and_then(kept).into()
 }
 
-fn dollars(row: &Row, column: usize) -> Result<Option<Dollars>> {
+pub(super) fn dollars(row: &Row, column: usize) -> Result<Option<Dollars>> {
     Ok(row.maybe_int(column)?.map(|parts| Dollars(parts as f64 / PARTS)))
 }
 
@@ -147,7 +147,7 @@ fn micros(duration: Duration) -> Value {
     i64::try_from(duration.min(most).as_micros()).unwrap_or(i64::MAX).into()
 }
 
-fn duration(row: &Row, column: usize) -> Result<Duration> {
+pub(super) fn duration(row: &Row, column: usize) -> Result<Duration> {
     Ok(Duration::from_micros(row.int(column)?.max(0).unsigned_abs()))
 }
 
@@ -163,7 +163,7 @@ fn usage(row: &Row, column: usize) -> Result<Usage> {
 }
 
 impl Traffic {
-    fn of(row: &Row) -> Result<Self> {
+    pub(super) fn of(row: &Row) -> Result<Self> {
         Ok(Self {
             at: Moment(row.int(0)?),
             model: row.maybe_text(1)?,
@@ -224,16 +224,18 @@ async fn note(sql: &mut dyn Sql, tenant: &Tenant, session: SessionId, traffic: &
     Ok(sql.run(note, &values).await? > 0)
 }
 
+/// What [`Traffic::of`] reads, in its order.
+pub(super) const TRAFFIC: &str = "at, model, action, tokens_before, tokens_after, input, cache_read, cache_written, cache_written_1h, \
+                                  output, broke, added, took, usd, usd_without";
+
 async fn noted(sql: &mut dyn Sql, tenant: &Tenant, session: SessionId) -> Result<Vec<Traffic>> {
-    let list = "SELECT at, model, action, tokens_before, tokens_after, input, cache_read, cache_written, cache_written_1h, \
-                output, broke, added, took, usd, usd_without FROM traffic WHERE tenant = $1 AND session = $2 ORDER BY id";
-    let rows = sql.rows(list, &[tenant.id.into(), session.0.into()]).await?;
+    let list = format!("SELECT {TRAFFIC} FROM traffic WHERE tenant = $1 AND session = $2 ORDER BY id");
+    let rows = sql.rows(&list, &[tenant.id.into(), session.0.into()]).await?;
     rows.iter().map(Traffic::of).collect()
 }
 
-/// Over one session of a tenant's, or over all.
-async fn totals(sql: &mut dyn Sql, tenant: &Tenant, session: Option<SessionId>) -> Result<Totals> {
-    let which = if session.is_some() { " AND session = $2" } else { "" };
+/// What [`Totals::of`] reads, in its order.
+pub(super) fn sums() -> String {
     // PostgreSQL adds whole numbers up to something that is none.
     let sum = |what: &str| format!("CAST(sum({what}) AS BIGINT)");
     let sums = [
@@ -251,25 +253,37 @@ async fn totals(sql: &mut dyn Sql, tenant: &Tenant, session: Option<SessionId>) 
         "usd",
         "usd_without - usd",
     ];
-    let sums = sums.map(sum).join(", ");
-    let ask = format!("SELECT count(*), {sums} FROM traffic WHERE tenant = $1{which}");
-    let mut values = vec![tenant.id.into()];
-    values.extend(session.map(|session| Value::from(session.0)));
-    match sql.row(&ask, &values).await? {
-        Some(row) if row.int(0)? > 0 => Ok(Totals {
+    format!("count(*), {}", sums.map(sum).join(", "))
+}
+
+impl Totals {
+    /// Of a row of [`sums`] alone, or with more behind them.
+    pub(super) fn of(row: &Row) -> Result<Self> {
+        if row.int(0)? == 0 {
+            return Ok(Self::default());
+        }
+        Ok(Self {
             requests: row.count(0)?,
             compacted: row.count(1)?,
             bypassed: row.count(2)?,
             before: row.tokens(3)?,
             after: row.tokens(4)?,
-            usage: usage(&row, 5)?,
+            usage: usage(row, 5)?,
             cacheable: row.maybe_tokens(10)?,
-            added: duration(&row, 11)?,
-            usd: dollars(&row, 12)?,
-            saved: dollars(&row, 13)?,
-        }),
-        _ => Ok(Totals::default()),
+            added: duration(row, 11)?,
+            usd: dollars(row, 12)?,
+            saved: dollars(row, 13)?,
+        })
     }
+}
+
+/// Over one session of a tenant's, or over all.
+async fn totals(sql: &mut dyn Sql, tenant: &Tenant, session: Option<SessionId>) -> Result<Totals> {
+    let which = if session.is_some() { " AND session = $2" } else { "" };
+    let ask = format!("SELECT {} FROM traffic WHERE tenant = $1{which}", sums());
+    let mut values = vec![tenant.id.into()];
+    values.extend(session.map(|session| Value::from(session.0)));
+    sql.row(&ask, &values).await?.map_or_else(|| Ok(Totals::default()), |row| Totals::of(&row))
 }
 
 impl Store {

@@ -1,6 +1,5 @@
 //! `longhaul cost`: a session, replayed on every course, and what each would have cost.
 
-mod chart;
 mod page;
 mod recorded;
 mod table;

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::cost::{Course, Turn};
+use longhaul_server::pages::chart::{Along, Chart, Limit, Line, key};
+use longhaul_server::pages::{self, PreEscaped, Theme};
 
-use super::chart::{self, Chart, Width};
 use super::table::{HEAD, basis, cheapest, rows_of};
 use super::words::{GLOSSARY, counted, short};
 use super::{Answer, Compaction, Row};
@@ -78,13 +79,9 @@ fn dollars(amount: f64) -> String {
 
 /// The whole page.
 pub(super) fn page(answer: &Answer, shown: &str) -> String {
-    let title = escape(&format!("The cost of {shown}"));
+    let title = format!("The cost of {shown}");
     let lines = drawn(answer);
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{title}</title>\n\
-         <style>{STYLE}</style></head>\n<body><main><h1>{title}</h1>\n"
-    );
+    let mut page = format!("<main><h1>{}</h1>\n", escape(&title));
     for (at, sentence) in answer.summary.iter().enumerate() {
         let class = if at == 0 { " class=\"lead\"" } else { "" };
         let _ = writeln!(page, "<p{class}>{}</p>", escape(sentence));
@@ -101,7 +98,8 @@ pub(super) fn page(answer: &Answer, shown: &str) -> String {
     for line in basis(answer).iter().chain(&answer.notes) {
         let _ = write!(page, "<li>{}</li>", escape(line));
     }
-    page + "</ul></main></body></html>\n"
+    page.push_str("</ul></main>\n");
+    pages::document(&title, Theme::System, &pages::inline_style(), &PreEscaped(page))
 }
 
 /// The rows that are drawn, those that are the same in every request as one line.
@@ -126,7 +124,8 @@ fn legend(page: &mut String, lines: &[Vec<&Row>]) {
         let compactions = counted(row.compactions, "compaction");
         let _ = write!(
             page,
-            "<li><svg class=\"key\" viewBox=\"0 0 24 10\"><path class=\"line c{color}\" d=\"M0 5H24\"/></svg><b>{}</b>{same}: {}, {compactions}</li>",
+            "<li>{}<b>{}</b>{same}: {}, {compactions}</li>",
+            key(color).into_string(),
             names.join(", "),
             row.usd,
         );
@@ -135,28 +134,35 @@ fn legend(page: &mut String, lines: &[Vec<&Row>]) {
 }
 
 fn draw(answer: &Answer, rows: &[Vec<&Row>], drawing: &Drawing) -> String {
-    let lines: Vec<chart::Line> = rows
-        .iter()
-        .enumerate()
-        .map(|(color, rows)| chart::Line {
-            color,
-            values: values(rows[0], drawing),
-            dots: rows[0].compacted.iter().map(|done| done.request - 1).collect(),
-        })
-        .collect();
-    let highest = lines.iter().flat_map(|line| &line.values).copied().fold(0.0, f64::max);
+    let line = |(color, rows): (usize, &Vec<&Row>)| {
+        let compacted = rows[0].compacted.iter().map(|done| done.request - 1);
+        Line::of_requests(color, values(rows[0], drawing)).with_dots(compacted)
+    };
+    let lines: Vec<Line> = rows.iter().enumerate().map(line).collect();
+    let highest = lines.iter().flat_map(|line| &line.points).map(|point| point.y).fold(0.0, f64::max);
     let highest = if highest > 0.0 { highest } else { 4.0 };
     let window = answer.window.number() as f64;
     let (top, limit) = match drawing.scale {
         // Far below the window its line would only press the others down.
         Scale::Window if highest < 0.5 * window => (1.05 * highest, None),
-        Scale::Window => ((1.05 * highest).clamp(1.05 * window, 1.25 * window), Some((window, "window"))),
+        Scale::Window => {
+            ((1.05 * highest).clamp(1.05 * window, 1.25 * window), Some(Limit { at: window, name: "window" }))
+        }
         Scale::Lines => (1.05 * highest, None),
     };
     let turns = rows.first().map_or(&[][..], |rows| &rows[0].turns);
     let when = |at: usize| turns.get(at).map_or(String::new(), |turn| clock(turn.at.as_secs_f64() / 60.0));
-    let chart = Chart { unit: drawing.unit, lines: &lines, top, limit, label: &drawing.label, when: &when };
-    chart.svg(Width::Wide) + &chart.svg(Width::Narrow)
+    let chart = Chart {
+        title: drawing.title,
+        says: drawing.says,
+        unit: drawing.unit,
+        lines: &lines,
+        top,
+        limits: limit.as_slice(),
+        label: &drawing.label,
+        along: Along::Requests(&when),
+    };
+    chart.draw().into_string()
 }
 
 /// What is drawn of each request of a row.
@@ -228,33 +234,6 @@ fn glossary(page: &mut String) {
     }
     page.push_str("</dl>\n");
 }
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;--bg:#f6f6f4;--card:#fff;--ink:#1f2328;--soft:#5b6270;--rule:#d9dbe0;--limit:#c62828;--best:#e6f4ea;\
---c0:#6b7280;--c1:#0f8a6d;--c2:#b45309;--c3:#7c3aed;--c4:#be185d;--c5:#1d4ed8}\
-@media(prefers-color-scheme:dark){:root{--bg:#16181d;--card:#1e2128;--ink:#e6e8ec;--soft:#a0a7b4;--rule:#3a3f4a;--limit:#ff7b72;\
---best:#1d3a2a;--c0:#9aa3b2;--c1:#3ddbb0;--c2:#f5a524;--c3:#b392f0;--c4:#f778ba;--c5:#6ea8fe}}\
-*{box-sizing:border-box}\
-body{font:16px/1.5 system-ui,sans-serif;margin:0;background:var(--bg);color:var(--ink)}\
-main{max-width:1040px;margin:0 auto;padding:24px 16px}\
-h1{font-size:1.4rem;overflow-wrap:anywhere}h2{font-size:1.05rem;margin:1.6em 0 .5em}figure h2{margin:0 0 4px}\
-.lead{font-size:1.25rem;font-weight:600}\
-figure,.scroll{background:var(--card);border:1px solid var(--rule);border-radius:8px;margin:0 0 16px;padding:12px}\
-figcaption,dd{color:var(--soft);font-size:.875rem}\
-svg{display:block;width:100%;height:auto}svg.narrow{display:none;max-width:480px}\
-.legend{list-style:none;padding:0;margin:16px 0;display:flex;flex-wrap:wrap;gap:4px 20px;font-size:.875rem}\
-svg.key{display:inline-block;width:24px;height:10px;margin-right:6px}\
-.line{fill:none;stroke-width:2;stroke-linejoin:round}.grid{stroke:var(--rule);fill:none}\
-.line.c0,.dot.c0{stroke:var(--c0)}.line.c1,.dot.c1{stroke:var(--c1)}.line.c2,.dot.c2{stroke:var(--c2)}\
-.line.c3,.dot.c3{stroke:var(--c3)}.line.c4,.dot.c4{stroke:var(--c4)}.line.c5,.dot.c5{stroke:var(--c5)}\
-.dot{fill:var(--card);stroke-width:2}\
-path.limit{stroke:var(--limit);stroke-dasharray:5 4;fill:none}\
-text{font:12px system-ui,sans-serif;fill:var(--ink)}text.time,text.unit{fill:var(--soft)}text.limit{fill:var(--limit)}\
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.8125rem;font-variant-numeric:tabular-nums}\
-td,th{padding:3px 12px 3px 0;text-align:right;white-space:nowrap}\
-td:first-child,th:first-child,td:last-child,th:last-child{text-align:left}td:last-child{white-space:normal;min-width:14em}.soft{color:var(--soft)}tr.best{background:var(--best)}\
-dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:0}dt{font-weight:600;font-size:.875rem}dd{margin:0}\
-@media(max-width:700px){svg.wide{display:none}svg.narrow{display:block}dl{display:block}dd{margin-bottom:6px}}";
 
 /// A text that is somebody else's, as HTML shows it.
 fn escape(text: &str) -> String {

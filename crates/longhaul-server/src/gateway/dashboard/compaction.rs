@@ -1,0 +1,57 @@
+//! One compaction before and after, for a page.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use longhaul_engine::cache::{Provider, Route};
+use longhaul_engine::known::Known;
+use longhaul_engine::policy::Policy;
+use longhaul_engine::{Dialect, models};
+use maud::Markup;
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
+
+use super::frame::Problem;
+use super::layout::handle;
+use crate::gateway::Gateway;
+use crate::pages::compaction::{self, Account, Compaction, Reader, Secrets};
+
+/// What it is shown from.
+pub(super) struct Sides {
+    pub(super) dialect: Dialect,
+    pub(super) model: Option<String>,
+    pub(super) report: Json,
+    pub(super) before: Box<RawValue>,
+    pub(super) after: Box<RawValue>,
+}
+
+/// Both sides, with what was said about it. It can take long, and is done where nobody waits for the thread.
+pub(super) async fn beside(gateway: &Arc<Gateway>, session: &str, sides: Sides) -> Result<Markup, Problem> {
+    let _room = gateway.workers.acquire().await;
+    let (gateway, session) = (Arc::clone(gateway), session.to_owned());
+    let drawn = tokio::task::spawn_blocking(move || draw(&gateway, &session, &sides)).await;
+    let unread = || Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "this compaction cannot be read");
+    drawn.map_err(|_| Problem::ours())?.ok_or_else(unread)
+}
+
+fn draw(gateway: &Gateway, session: &str, sides: &Sides) -> Option<Markup> {
+    let settings = &gateway.settings;
+    let provider = Provider::named(settings.upstreams.of(sides.dialect).provider().name());
+    let named = models::find(sides.model.as_deref().unwrap_or_default());
+    let served = provider.map_or_else(|| named.clone(), |provider| named.clone().served_by(provider.name()));
+    let (policy, _) = Policy::new(&settings.session.config, &served).ok()?;
+    let route = Route::new(&policy.caching, &policy.model, provider, sides.dialect);
+    let sides = compaction::Sides {
+        before: sides.before.get(),
+        after: sides.after.get(),
+        dialect: Some(sides.dialect),
+        account: Account::read(&sides.report).ok()?,
+        model: &policy.model,
+        status: route.status(&policy.model, provider),
+        route,
+    };
+    // The store has taken the secrets out already.
+    let seen = Compaction::of(sides, &mut Secrets::AsTheyStand, &mut Known::default())?;
+    let open = |wanted: &str| handle(session, wanted);
+    Some(compaction::view(&seen, Reader { recall: Some(&open) }))
+}

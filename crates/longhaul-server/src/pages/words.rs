@@ -1,0 +1,138 @@
+//! Numbers, money and times as people read them.
+
+use std::borrow::Cow;
+
+use longhaul_engine::tokens::grouped;
+
+use crate::agents::Moment;
+
+/// `$1.24`, `−$0.0031`: the sign first, and as many digits as tell a small sum from nothing.
+#[must_use]
+pub fn dollars(amount: f64) -> String {
+    let sign = if amount < 0.0 { "−" } else { "" };
+    let size = amount.abs();
+    if !size.is_finite() {
+        return "?".to_owned();
+    }
+    if size >= 1000.0 {
+        return format!("{sign}${}", grouped(size.round() as u64));
+    }
+    let digits = match size {
+        size if size < 0.000_05 => 2,
+        size if size < 0.01 => 4,
+        size if size < 0.1 => 3,
+        _ => 2,
+    };
+    let text = format!("{size:.digits$}");
+    let sign = if text.bytes().all(|byte| matches!(byte, b'0' | b'.')) { "" } else { sign };
+    format!("{sign}${text}")
+}
+
+/// `2026-11-17 19:58 UTC`, of seconds since 1970.
+#[must_use]
+pub fn stamp(seconds: i64) -> String {
+    let text = Moment(seconds.saturating_mul(1000)).to_string();
+    match text.split_once('T') {
+        Some((date, clock)) => format!("{date} {} UTC", clock.get(..5).unwrap_or(clock)),
+        None => text,
+    }
+}
+
+/// `just now`, `5 min ago`, `3 h ago`, `12 days ago`.
+#[must_use]
+pub fn ago(seconds: u64) -> String {
+    match seconds {
+        0..60 => "just now".to_owned(),
+        60..7200 => format!("{} min ago", seconds / 60),
+        7200..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
+}
+
+/// How long something took: `8 ms`, `1.3 s`, `12 min`, `3 h 05`.
+#[must_use]
+pub fn lasted(milliseconds: f64) -> String {
+    let seconds = milliseconds / 1000.0;
+    match seconds {
+        seconds if seconds < 0.01 => format!("{milliseconds:.1} ms"),
+        seconds if seconds < 1.0 => format!("{milliseconds:.0} ms"),
+        seconds if seconds < 90.0 => format!("{seconds:.1} s"),
+        seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => {
+            let minutes = (seconds / 60.0).round() as u64;
+            format!("{} h {:02}", grouped(minutes / 60), minutes % 60)
+        }
+    }
+}
+
+/// A text that is somebody else's, on one line: characters that turn the direction of writing, break lines or are not meant
+/// to be seen at all stand as visible symbols.
+#[must_use]
+pub fn shown(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| symbol(c).is_some() || c == '\n' || c == '\t') {
+        return Cow::Borrowed(text);
+    }
+    let each = |c: char| if c == '\n' || c == '\t' { ' ' } else { symbol(c).unwrap_or(c) };
+    Cow::Owned(text.chars().map(each).collect())
+}
+
+/// What is shown for a character that is harmless only where it is not obeyed. Line ends and tabs are none: a text of several
+/// lines has them.
+pub(super) fn symbol(c: char) -> Option<char> {
+    match c {
+        '\n' | '\t' => None,
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)),
+        '\u{7f}' => Some('␡'),
+        '\u{80}'..='\u{9f}'
+        | '\u{61c}'
+        | '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{2069}'
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}' => Some('�'),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_has_its_sign_and_enough_digits() {
+        let cases = [
+            (0.0, "$0.00"),
+            (-0.0, "$0.00"),
+            (-0.000_01, "$0.00"),
+            (1.239, "$1.24"),
+            (-12.5, "−$12.50"),
+            (0.031, "$0.031"),
+            (-0.0031, "−$0.0031"),
+            (12_345.6, "$12,346"),
+            (f64::NAN, "?"),
+        ];
+        for (amount, text) in cases {
+            assert_eq!(dollars(amount), text);
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_the_clock() {
+        assert_eq!(stamp(1_777_936_777), "2026-05-04 23:19 UTC");
+        assert_eq!(
+            [ago(5), ago(300), ago(9000), ago(900_000)],
+            ["just now", "5 min ago", "2 h ago", "10 days ago"]
+        );
+        assert_eq!([lasted(7.24), lasted(120.0), lasted(1300.0)], ["7.2 ms", "120 ms", "1.3 s"]);
+        assert_eq!([lasted(720_000.0), lasted(11_100_000.0)], ["12 min", "3 h 05"]);
+    }
+
+    #[test]
+    fn characters_that_turn_or_hide_text_are_seen() {
+        assert_eq!(shown("a\u{202e}b\u{7}c\nd\u{e0041}"), "a�b␇c d�");
+        assert!(matches!(shown("plain é 漢"), Cow::Borrowed(_)));
+    }
+}
