@@ -13,6 +13,8 @@ mod simulator;
 
 mod agent;
 mod corpus;
+mod dashboard;
+mod dashboard_access;
 mod door;
 mod echo;
 mod failing_open;

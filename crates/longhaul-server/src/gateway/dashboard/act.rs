@@ -9,11 +9,11 @@ use maud::html;
 
 use super::compaction::{self, Sides};
 use super::fields::Fields;
+use super::forms::{FOCUS, compress_form};
 use super::frame::{Look, Problem, to};
 use super::history::Way;
 use super::layout::{Page, Refresh, address, theirs};
 use super::model::Squeezed;
-use super::session::{FOCUS, compress_form};
 use crate::gateway::Gateway;
 use crate::session::{Compress, Preview};
 use crate::store::Whose;

@@ -5,6 +5,8 @@ use http::header::CONTENT_TYPE;
 use longhaul_engine::Tokens;
 use longhaul_engine::prices::Dollars;
 use maud::{Markup, Render, html};
+use serde::Serialize;
+use serde_json::json;
 
 use super::frame::Look;
 use crate::agents::Moment;
@@ -76,12 +78,12 @@ pub(super) fn lines(text: &str) -> Markup {
 }
 
 /// A number that programs can find: where it is among the values of `/api`, and what it is there.
-pub(super) fn value(field: &str, raw: &impl ToString, text: &str) -> Markup {
+pub(super) fn value(field: &str, raw: &impl Serialize, text: &str) -> Markup {
     toned("number", field, raw, text)
 }
 
-fn toned(class: &str, field: &str, raw: &impl ToString, text: &str) -> Markup {
-    html! { data class=(class) data-field=[(!field.is_empty()).then_some(field)] value=(raw.to_string()) { (text) } }
+fn toned(class: &str, field: &str, raw: &impl Serialize, text: &str) -> Markup {
+    html! { data class=(class) data-field=[(!field.is_empty()).then_some(field)] value=(json!(raw).to_string()) { (text) } }
 }
 
 pub(super) fn count(field: &str, number: usize) -> Markup {

@@ -8,10 +8,10 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::fields::Fields;
+use super::forms::search_form;
 use super::frame::{Look, Problem};
 use super::layout::{Page, Refresh, address, clipped, handle, lines, theirs};
 use super::model::{Beside, FoundHit};
-use super::session::search_form;
 use crate::gateway::Gateway;
 use crate::store::Whose;
 
