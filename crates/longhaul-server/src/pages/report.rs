@@ -120,7 +120,7 @@ fn draw(story: &Story, unit: &str, value: fn(f64, &Turn) -> f64, label: &dyn Fn(
     let (top, limits) = if unit == "tokens" {
         let window = story.window.number() as f64;
         // Far above the window a line is only far above it.
-        (if highest > window { (1.05 * highest).min(1.5 * window) } else { 1.1 * highest }, &limits[..])
+        (if highest > window { (1.05 * highest).min(3.0 * window) } else { 1.1 * highest }, &limits[..])
     } else {
         (1.05 * highest, &[][..])
     };

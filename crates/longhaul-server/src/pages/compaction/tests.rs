@@ -71,14 +71,14 @@ fn session(dialect: Dialect, steps: usize) -> String {
 }
 
 /// What the engine makes of a body, and the view of it.
-fn compacted(body: &str, dialect: Dialect, engine: EngineName, wish: Wish) -> (Outcome, Compaction) {
+fn compacted(body: &str, dialect: Dialect, engine: EngineName, wish: &Wish) -> (Outcome, Compaction) {
     let mut config = Config::default();
     config.context.engine = engine;
     let (transcript, _) = wire::parse(dialect, body).unwrap();
     let model = models::find("claude-sonnet-4-5");
     let (policy, _) = Policy::new(&config, &model).unwrap();
     let known = &mut Known::default();
-    let planned = plan::engine(engine).plan(&policy, &wish, &Ledger::default(), known, &transcript).unwrap();
+    let planned = plan::engine(engine).plan(&policy, wish, &Ledger::default(), known, &transcript).unwrap();
     let Plan::Ready(outcome) = planned else { panic!("nothing was compacted") };
     let sides = Sides {
         before: body,
@@ -103,7 +103,7 @@ fn what_the_bodies_show_is_what_the_report_says() {
     for dialect in DIALECTS {
         for engine in EngineName::ALL {
             let body = session(dialect, 60);
-            let (outcome, seen) = compacted(&body, dialect, engine, small(9_000));
+            let (outcome, seen) = compacted(&body, dialect, engine, &small(9_000));
             let digested = seen.account.blocks.iter().filter(|block| block.fate == "digested").count();
             assert_eq!(seen.blocks(Fate::Digested), digested, "{dialect} {engine:?}");
             let gone = seen.account.blocks.len() - digested;
@@ -127,7 +127,7 @@ fn what_the_bodies_show_is_what_the_report_says() {
 #[test]
 fn nothing_of_a_transcript_becomes_markup() {
     for dialect in DIALECTS {
-        let (_, seen) = compacted(&session(dialect, 60), dialect, EngineName::Compressor, small(9_000));
+        let (_, seen) = compacted(&session(dialect, 60), dialect, EngineName::Compressor, &small(9_000));
         let page = view(&seen, Reader::default()).into_string();
         for markup in ["<script", "<img", "<style", " style=", "\u{202e}"] {
             assert!(!page.contains(markup), "{dialect}: {markup}");
@@ -139,7 +139,7 @@ fn nothing_of_a_transcript_becomes_markup() {
 #[test]
 fn a_folded_step_leads_to_the_line_that_speaks_for_it() {
     for dialect in DIALECTS {
-        let (_, seen) = compacted(&session(dialect, 60), dialect, EngineName::Compressor, small(9_000));
+        let (_, seen) = compacted(&session(dialect, 60), dialect, EngineName::Compressor, &small(9_000));
         let made = seen.checkpoint.as_ref().unwrap_or_else(|| panic!("{dialect}: no checkpoint"));
         let pieces = || seen.messages.iter().flat_map(|message| &message.pieces);
         let mut lines = 0;
@@ -166,7 +166,7 @@ fn a_handle_leads_to_its_line_and_to_its_original() {
     let key = longhaul_engine::redact::SessionKey::new([7; 32]);
     let keep = plan::Keep::Originals(plan::Handles::new(key));
     let (_, seen) =
-        compacted(&body, Dialect::Messages, EngineName::Compressor, Wish { keep, ..small(9_000) });
+        compacted(&body, Dialect::Messages, EngineName::Compressor, &Wish { keep, ..small(9_000) });
     let made = seen.checkpoint.as_ref().unwrap();
     let mut named = 0;
     for piece in
@@ -189,14 +189,14 @@ fn secrets_are_not_shown() {
     let secret = ["sk-ant-api03-", &"Ab3dEf6hIj9kLm2n".repeat(5), "AA"].concat();
     let body =
         session(Dialect::Chat, 60).replace("line of step 50 ", &format!("ANTHROPIC_API_KEY={secret} "));
-    let (_, seen) = compacted(&body, Dialect::Chat, EngineName::Compressor, small(9_000));
+    let (_, seen) = compacted(&body, Dialect::Chat, EngineName::Compressor, &small(9_000));
     assert!(body.contains(&secret) && !view(&seen, Reader::default()).into_string().contains(&secret));
 }
 
 #[test]
 fn a_report_of_another_body_says_nothing_false() {
     let body = session(Dialect::Chat, 60);
-    let (outcome, seen) = compacted(&body, Dialect::Chat, EngineName::Compressor, small(9_000));
+    let (outcome, seen) = compacted(&body, Dialect::Chat, EngineName::Compressor, &small(9_000));
     let mut report: Value = serde_json::to_value(&outcome.report).unwrap();
     report["blocks"] = json!([]);
     let sides = Sides {

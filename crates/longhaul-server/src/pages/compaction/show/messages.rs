@@ -129,6 +129,7 @@ fn row(compaction: &Compaction, message: &Message, around: &Around<'_>) -> Marku
                 span.number.soft { (places(message)) }
                 b { (name(message)) }
                 @if is_new { span.badge.folded { "new" } } @else { (badge(message.fate)) (tokens(&message.pieces)) }
+                @if has_checkpoint && !is_new { span.badge.folded { "checkpoint" } }
                 @if message.after.is_some_and(marked) { span.flag title="The provider keeps what stands before this place." { "⚑ breakpoint" } }
                 (steps(compaction, around))
             }

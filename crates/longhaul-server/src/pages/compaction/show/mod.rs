@@ -56,7 +56,7 @@ fn opening(text: &str) -> Option<&str> {
         }
     }
     // Opening it for two more lines is not worth a click.
-    (text.len() > end + 160).then_some(&text[..end])
+    (text.len() > end + 160).then_some(text[..end].trim_end_matches('\r'))
 }
 
 /// A text with its line ends; characters that would turn or hide others are seen.
