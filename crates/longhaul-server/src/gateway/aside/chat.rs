@@ -386,7 +386,7 @@ mod tests {
             chunk(&json!({"role": "assistant", "content": ""}), None),
             chunk(&json!({"content": "well"}), None),
             chunk(
-                json!({"tool_calls": [{"index": 0, "id": "1", "function": {"name": "ls", "arguments": ""}}]}),
+                &json!({"tool_calls": [{"index": 0, "id": "1", "function": {"name": "ls", "arguments": ""}}]}),
                 None,
             ),
             chunk(&json!({}), Some("tool_calls")),
