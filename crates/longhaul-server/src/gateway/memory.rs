@@ -47,9 +47,10 @@ struct Last {
 }
 
 /// What is to be expected of the provider's cache.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum Expected {
     /// The first request: nothing is there yet.
+    #[default]
     First,
     /// All that was sent before is found again.
     Warm,

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::Gateway;
-use super::aside;
+use super::aside::{self, Asides};
 use super::commands::{self, Asked};
 use super::live::{Claim, Held};
 use super::marks::Caching;
@@ -113,33 +113,20 @@ impl Job {
             None => gateway.claim(tenant, &incoming).await,
         };
         let now = gateway.now();
-        let model = incoming.transcript.model.as_deref().unwrap_or_default().to_owned();
+        let model = model_of(&incoming).to_owned();
         let Held { session, memory } = claim.held();
         let before = memory.counted();
-        let mut outgoing = Outgoing { chain: None, expected: Expected::First };
-        let (mut is_marked, mut has_tools) = (false, false);
-        if self.wants_tools(session, memory) {
-            session.beside(aside::tools_tokens(*dialect) + memory.asides.tokens(&incoming.chain));
-        }
+        let beside = |asides: &Asides| aside::tools_tokens(*dialect) + asides.tokens(&incoming.chain);
+        let wants_tools = self.wants_tools(session, memory);
+        session.beside(if wants_tools { beside(&memory.asides) } else { Tokens::ZERO });
+        let mut touched = Touched::default();
         let mut touch = |session: &Session, sent: &Transcript<'_>, policy: &Policy| {
-            let has_room = policy.window >= aside::SMALLEST_WINDOW;
-            let wants_tools = has_room && self.wants_tools(session, memory) && aside::offers(sent.body);
-            let dressed =
-                wants_tools.then(|| aside::dressed(sent, &incoming.chain, &memory.asides)).flatten();
-            let marked = {
-                let read = dressed.as_deref().and_then(|body| wire::parse(*dialect, body).ok());
-                let sent = read.as_ref().map_or(sent, |(sent, _)| sent);
-                self.mark(session, memory, sent, policy, &model)
-            };
-            has_tools = dressed.is_some();
-            let marked = marked.and_then(|(body, seen)| {
-                outgoing = seen;
-                body
-            });
-            is_marked = marked.is_some();
-            marked.or(dressed)
+            touched = self.touch(session, memory, sent, policy, &incoming);
+            touched.body.take()
         };
         let turn = session.before_read(&incoming, now, &mut touch).await;
+        let Held { session, memory } = claim.held();
+        session.went_beside(if touched.has_tools { beside(&memory.asides) } else { Tokens::ZERO });
         for line in &turn.said {
             tracing::info!(session = claim.session().name(), "{line}");
         }
@@ -152,7 +139,7 @@ impl Job {
             Action::Compacted => TrafficAction::Compacted,
         };
         let sizes = turn.sizes.unwrap_or(Sizes { whole: Tokens::ZERO, sent: Tokens::ZERO });
-        let Outgoing { chain, expected } = outgoing;
+        let Touched { is_marked, has_tools, chain, expected, .. } = touched;
         let expected = if turn.action == Action::Compacted { expected.once_compacted() } else { expected };
         let is_bypassed = matches!(action, TrafficAction::Bypassed(_));
         let body = match turn.body {
@@ -191,6 +178,33 @@ impl Job {
 
     pub(super) fn read<'b>(&self, text: &'b str) -> Result<Incoming<'b>, String> {
         Incoming::read_within(self.dialect, text, (&self.tenant, &self.scope), &self.gateway.chains)
+    }
+
+    /// The last that is done to a body: our tools and what was said aside go in, and the cache marks are set.
+    fn touch(
+        &self,
+        session: &Session,
+        memory: &mut Memory,
+        sent: &Transcript<'_>,
+        policy: &Policy,
+        incoming: &Incoming<'_>,
+    ) -> Touched {
+        memory.asides.turn_to(session.view());
+        let wants_tools = policy.window >= aside::SMALLEST_WINDOW
+            && self.wants_tools(session, memory)
+            && aside::offers(sent.body);
+        let dressed = wants_tools.then(|| aside::dressed(sent, &incoming.chain, &memory.asides)).flatten();
+        let marked = {
+            let read = dressed.as_deref().and_then(|body| wire::parse(self.dialect, body).ok());
+            let sent = read.as_ref().map_or(sent, |(sent, _)| sent);
+            self.mark(session, memory, sent, policy, model_of(incoming))
+        };
+        let has_tools = dressed.is_some();
+        let Some((marked, Outgoing { chain, expected })) = marked else {
+            return Touched { body: dressed, has_tools, ..Touched::default() };
+        };
+        let is_marked = marked.is_some();
+        Touched { body: marked.or(dressed), is_marked, has_tools, chain, expected }
     }
 
     /// Whether the model is to be offered the recall tools.
@@ -233,6 +247,22 @@ impl Job {
         let body = marked.body.filter(|_| !memory.is_unmarked);
         Some((body, Outgoing { chain: Some(marked.chain), expected }))
     }
+}
+
+/// A body that was touched last.
+#[derive(Default)]
+struct Touched {
+    /// The body; nothing where it stays as it is.
+    body: Option<String>,
+    is_marked: bool,
+    has_tools: bool,
+    chain: Option<Chain>,
+    expected: Expected,
+}
+
+/// The model that a request is for.
+fn model_of<'i>(incoming: &'i Incoming<'_>) -> &'i str {
+    incoming.transcript.model.as_deref().unwrap_or_default()
 }
 
 /// What is known of a body that goes out.

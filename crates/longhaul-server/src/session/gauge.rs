@@ -156,6 +156,11 @@ impl Gauge {
         self.next_beside = tokens;
     }
 
+    /// So many went with the one that was sent.
+    pub(super) fn went_beside(&mut self, tokens: Tokens) {
+        self.beside = tokens;
+    }
+
     /// The size of a request that is about to be sent.
     pub(super) fn measure(&self, count: Count, calibration: &Calibration) -> Measured {
         let before = self.sent.zip(self.reported).filter(|(sent, _)| sent.view == count.view);

@@ -232,6 +232,17 @@ impl Session {
         self.gauge.beside(tokens);
     }
 
+    /// So many did go with the newest one.
+    pub fn went_beside(&mut self, tokens: Tokens) {
+        self.gauge.went_beside(tokens);
+    }
+
+    /// Which view of the session is in force: another number for each set of decisions.
+    #[must_use]
+    pub fn view(&self) -> u64 {
+        self.view
+    }
+
     /// Whether the store knows the newest request; not where there is none, or it did not answer.
     #[must_use]
     pub fn is_recorded(&self) -> bool {

@@ -106,21 +106,36 @@ impl Aside {
 
 /// The asides of a session, oldest first.
 #[derive(Default)]
-pub(in crate::gateway) struct Asides(Vec<Aside>);
+pub(in crate::gateway) struct Asides {
+    all: Vec<Aside>,
+    /// The view of the session that they were in.
+    view: u64,
+}
 
 impl Asides {
     pub(in crate::gateway) fn keep(&mut self, aside: Aside) {
         // A request that is made again is answered again.
-        self.0.retain(|known| known.after != aside.after);
-        self.0.push(aside);
-        let surplus = self.0.len().saturating_sub(MOST);
-        self.0.drain(..surplus);
+        self.all.retain(|known| known.after != aside.after);
+        self.all.push(aside);
+        self.only_newest(MOST);
+    }
+
+    /// Another view is in force, which has room for what the model works with now, and for nothing older.
+    pub(in crate::gateway) fn turn_to(&mut self, view: u64) {
+        if std::mem::replace(&mut self.view, view) != view {
+            self.only_newest(1);
+        }
+    }
+
+    fn only_newest(&mut self, most: usize) {
+        let surplus = self.all.len().saturating_sub(most);
+        self.all.drain(..surplus);
     }
 
     /// About how many tokens they add to a request of this history.
     pub(in crate::gateway) fn tokens(&self, chain: &[Identity]) -> Tokens {
         let is_in = |aside: &&Aside| chain.contains(&aside.after);
-        self.0.iter().filter(is_in).fold(Tokens::ZERO, |sum, aside| sum + aside.tokens())
+        self.all.iter().filter(is_in).fold(Tokens::ZERO, |sum, aside| sum + aside.tokens())
     }
 }
 
@@ -183,6 +198,6 @@ pub(in crate::gateway) fn dressed(
     asides: &Asides,
 ) -> Option<String> {
     let mut edits = wire::offer(sent, &definitions(sent.dialect));
-    edits.extend(asides.0.iter().filter_map(|aside| aside.edits(sent, chain)).flatten());
+    edits.extend(asides.all.iter().filter_map(|aside| aside.edits(sent, chain)).flatten());
     Some(Rewrite::new(sent, edits).ok()?.apply(sent.body))
 }
