@@ -150,10 +150,10 @@ def a_compaction_with_a_focus_is_looked_at_and_made_and_undone(world):
 def what_was_removed_is_found_and_opened(world):
     with world.watched.page() as page:
         page.goto(f"{world.gateway.url}/sessions/{world.name}")
-        page.locator("input[name=q]").fill("module_2::port FAILED")
+        page.locator("input[name=q]").fill("module_5::port FAILED")
         page.locator("input[name=q]").press("Enter")
         page.wait_for_url("**/search?q=*")
-        hits = world.gateway.ask(f"/api/sessions/{world.name}/search?q=module_2%3A%3Aport+FAILED")["hits"]
+        hits = world.gateway.ask(f"/api/sessions/{world.name}/search?q=module_5%3A%3Aport+FAILED")["hits"]
         assert page.locator("ol.hits > li").count() == len(hits) > 0
         assert page.locator("ol.hits > li").first.locator("code").first.inner_text() == hits[0]["handle"]
         page.locator("ol.hits > li a").first.click()

@@ -72,7 +72,7 @@ def task(dialect, model, title, steps):
 
 def made_up():
     return [
-        task("chat", "gpt-5", "Make the server listen on port 8484 everywhere. Never touch anything under vendor/.", 44),
+        task("chat", "gpt-5", "Make the server listen on port 8484 everywhere. Never touch anything under vendor/.", 90),
         task("messages", "claude-sonnet-4-5", "Find out why the nightly build is slow, and write down what you find.", 36),
         task("responses", "gpt-5-codex", "Port the parser to the new lexer, with tests.", 30),
     ]
