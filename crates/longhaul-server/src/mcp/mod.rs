@@ -129,8 +129,8 @@ impl ServerHandler for Server {
         };
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
         let Answer { text, is_error } = self.answer(&whose, tool, &arguments).await;
-        let content = vec![ContentBlock::text(text)];
-        let result = if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+        let said = vec![ContentBlock::text(text)];
+        let result = if is_error { CallToolResult::error(said) } else { CallToolResult::success(said) };
         Ok(result.into())
     }
 }

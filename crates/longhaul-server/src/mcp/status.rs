@@ -149,10 +149,8 @@ impl Server {
 fn money(totals: &Totals) -> String {
     let mut text = totals.usd.map_or_else(String::new, |spent| format!(", ${:.2} spent", spent.0));
     if let Some(saved) = totals.saved {
-        let _ = match saved.0 < 0.0 {
-            true => write!(text, ", ${:.2} lost", -saved.0),
-            false => write!(text, ", ${:.2} saved", saved.0),
-        };
+        let (amount, word) = if saved.0 < 0.0 { (-saved.0, "lost") } else { (saved.0, "saved") };
+        let _ = write!(text, ", ${amount:.2} {word}");
     }
     text
 }

@@ -5,7 +5,7 @@
 //! refused, and said. No model is asked: checkpoints are made by code.
 
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, CountFacts, Handles, Keep, Outcome, Plan, Report, Trigger, Wish};
+use longhaul_engine::plan::{self, Handles, Keep, Outcome, Plan, Report, Trigger, Wish};
 use longhaul_engine::{Transcript, known::Known, wire};
 use serde_json::Value;
 
@@ -24,7 +24,9 @@ const TRIES: usize = 3;
 pub struct StoredCompaction {
     /// The session; a new one where the old one was archived for it.
     pub session: Session,
-    /// What a model was to be shown next, without secrets,
+    /// All of it as the client sent it, without secrets: what the report is about,
+    pub original: String,
+    /// what a model was to be shown next,
     pub before: String,
     /// and what it is shown with this compaction: the same where nothing changed.
     pub after: String,
@@ -127,6 +129,7 @@ impl Asked {
                 let obstacle = None;
                 return Ok(Some(StoredCompaction {
                     session,
+                    original,
                     before,
                     after,
                     report,
@@ -150,7 +153,7 @@ impl Asked {
         };
         let report = json(&outcome.report)?;
         let (after, checkpoint) = (outcome.body, outcome.ledger.checkpoint().map(str::to_owned));
-        Ok(Some(StoredCompaction { session, before, after, report, checkpoint, became, obstacle }))
+        Ok(Some(StoredCompaction { session, original, before, after, report, checkpoint, became, obstacle }))
     }
 
     /// The session as if a request with all of it had just come.
@@ -188,7 +191,6 @@ impl Asked {
             focus: self.compress.focus.clone(),
             keep: Keep::Originals(Handles::new(session.key.clone())),
             session: Some(session.name.clone()),
-            facts: CountFacts::No,
             rules: self.settings.rules.clone(),
             key: Some(session.key.clone()),
             checkpoints: view.ledger.checkpoint().map(str::to_owned).into_iter().collect(),
