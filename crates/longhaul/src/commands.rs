@@ -18,6 +18,7 @@ pub(crate) mod keys;
 pub(crate) mod man;
 pub(crate) mod recall;
 pub(crate) mod redact;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sessions;
