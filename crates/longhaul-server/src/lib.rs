@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! gateway/   what an agent talks to in the place of its provider: finds the session, makes room, forwards, streams back
+//! mcp/       the store as tools for any agent that speaks the Model Context Protocol
 //! recall/    what a model can be offered, to reach back to what compactions removed
 //! session/   one session: when it is compacted, by whom its summaries are written, and what is said about it
 //! upstream/  who answers questions: one client for three dialects, and what went wrong by what can be done about it
@@ -14,6 +15,7 @@
 
 pub mod agents;
 pub mod gateway;
+pub mod mcp;
 pub mod pages;
 pub mod recall;
 pub mod session;

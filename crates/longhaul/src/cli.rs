@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::{numbers, output};
 pub(crate) use compress::{CompressArgs, Shown, Summarizer};
 pub(crate) use keys::{AddKeyArgs, KeysArgs, KeysDeed, ListKeysArgs, RevokeKeyArgs};
+pub(crate) use mcp::McpArgs;
 pub(crate) use report::ReportArgs;
 pub(crate) use serve::{RunArgs, ServeArgs, upstream_flag};
 pub(crate) use store::{
@@ -30,6 +31,7 @@ pub(crate) use summarize::SummarizeArgs;
 
 mod compress;
 mod keys;
+mod mcp;
 mod report;
 mod serve;
 mod store;
@@ -106,6 +108,9 @@ pub(crate) enum Command {
     /// Run an agent behind a gateway of its own
     #[command(after_help = serve::RUN_HELP)]
     Run(RunArgs),
+    /// Offer the store to agents as tools, over the Model Context Protocol
+    #[command(after_help = mcp::HELP)]
+    Mcp(McpArgs),
     /// Show what a model is asked about what is folded, and what is mended of its answer
     #[command(after_help = summarize::HELP)]
     Summarize(SummarizeArgs),

@@ -16,6 +16,7 @@ pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod keys;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod recall;
 pub(crate) mod redact;
 pub(crate) mod report;

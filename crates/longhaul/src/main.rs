@@ -68,6 +68,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Digest(args) => commands::digest::run(args)?,
         Command::Compress(args) => return commands::compress::run(args, &environment),
         Command::Serve(args) => return commands::serve::run(args, &environment),
+        Command::Mcp(args) => return commands::mcp::run(args, &environment),
         Command::Run(args) => return commands::run::run(args, &environment),
         Command::Summarize(args) => commands::summarize::run(args, &environment)?,
         Command::Cache(args) => return commands::cache::run(args, &environment),

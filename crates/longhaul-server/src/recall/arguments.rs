@@ -45,6 +45,17 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// Whether something is wanted; not, where nothing is said.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, String> {
+        match self.value(name) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(Value::String(text)) if text == "true" => Ok(true),
+            Some(Value::String(text)) if text == "false" => Ok(false),
+            Some(other) => Err(format!("'{name}' must be true or false, not {}", told(&other.to_string()))),
+        }
+    }
+
     /// A whole number that may be there, not below 0.
     pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, String> {
         let Some(value) = self.value(name) else { return Ok(None) };
@@ -57,6 +68,13 @@ impl<'a> Arguments<'a> {
         let wrong = || format!("'{name}' must be a whole number from 0 on, not {}", told(&value.to_string()));
         number.map(Some).ok_or_else(wrong)
     }
+}
+
+/// What was given, without one field, and that field.
+pub(crate) fn without(arguments: &Value, field: &str) -> (Value, Value) {
+    let mut rest = arguments.clone();
+    let taken = rest.as_object_mut().and_then(|given| given.shift_remove(field));
+    (rest, taken.unwrap_or_default())
 }
 
 /// `3.0` is a whole number, as some write it.

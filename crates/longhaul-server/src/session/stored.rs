@@ -30,6 +30,8 @@ pub struct StoredCompaction {
     pub after: String,
     /// The report, as JSON.
     pub report: Value,
+    /// The checkpoint that stands in place of what was folded.
+    pub checkpoint: Option<String>,
     /// Whether it is in force.
     pub became: Became,
     /// Why it could not be kept, where a preview finds that out.
@@ -120,9 +122,18 @@ impl Asked {
             Plan::Ready(outcome) if outcome.ledger != recorded.view.ledger => outcome,
             Plan::Leave(report) | Plan::Ready(Outcome { report, .. }) => {
                 let report = json(&report)?;
-                let (after, became) = (before.clone(), Became::Nothing);
-                let session = recorded.session;
-                return Ok(Some(StoredCompaction { session, before, after, report, became, obstacle: None }));
+                let checkpoint = recorded.view.ledger.checkpoint().map(str::to_owned);
+                let (after, became, session) = (before.clone(), Became::Nothing, recorded.session);
+                let obstacle = None;
+                return Ok(Some(StoredCompaction {
+                    session,
+                    before,
+                    after,
+                    report,
+                    checkpoint,
+                    became,
+                    obstacle,
+                }));
             }
         };
         let obstacle = self.obstacle(&recorded.session, &transcript, &outcome.ledger).await?;
@@ -138,7 +149,8 @@ impl Asked {
             }
         };
         let report = json(&outcome.report)?;
-        Ok(Some(StoredCompaction { session, before, after: outcome.body, report, became, obstacle }))
+        let (after, checkpoint) = (outcome.body, outcome.ledger.checkpoint().map(str::to_owned));
+        Ok(Some(StoredCompaction { session, before, after, report, checkpoint, became, obstacle }))
     }
 
     /// The session as if a request with all of it had just come.

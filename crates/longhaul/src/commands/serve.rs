@@ -34,7 +34,7 @@ async fn serve(args: &ServeArgs, plan: &Plan) -> Result<ExitCode, Failure> {
     let mut interrupts = Interrupts::new()?;
     let listen = plan.settings.shell.gateway.listen;
     let store = plan.open().await?;
-    let access = access(plan, &store, listen).await?;
+    let access = access(plan.settings.shell.gateway.require_keys, &store, listen).await?;
     let listener = TcpListener::bind(listen.0).await.map_err(|error| unbound(listen, &error))?;
     let local = listener.local_addr().map_err(|error| unbound(listen, &error))?;
     let gateway = plan.gateway(store, access)?;
@@ -65,8 +65,7 @@ async fn serve(args: &ServeArgs, plan: &Plan) -> Result<ExitCode, Failure> {
 }
 
 /// Who is let in. Whoever can be reached by others wants to know who they are.
-async fn access(plan: &Plan, store: &Store, listen: Listen) -> Result<Access, Failure> {
-    let is_asked_for = plan.settings.shell.gateway.require_keys;
+pub(super) async fn access(is_asked_for: bool, store: &Store, listen: Listen) -> Result<Access, Failure> {
     if listen.is_local() && !is_asked_for {
         return Ok(Access::Open);
     }
@@ -79,7 +78,7 @@ async fn access(plan: &Plan, store: &Store, listen: Listen) -> Result<Access, Fa
     Ok(Access::Keys)
 }
 
-fn unbound(listen: Listen, error: &io::Error) -> Failure {
+pub(super) fn unbound(listen: Listen, error: &io::Error) -> Failure {
     Failure::World(match error.kind() {
         ErrorKind::AddrInUse => format!("{listen} is taken by another program; give another with --listen"),
         ErrorKind::AddrNotAvailable => {

@@ -1,0 +1,97 @@
+//! The server over streamable HTTP, at `/mcp`: each request by itself, under names of this machine, or with a key of the store.
+
+use std::io;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, StatusCode};
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::net::TcpListener;
+
+use super::Server;
+use super::whose::Access;
+
+/// The path that clients are given.
+const PATH: &str = "/mcp";
+/// Where clients put a key of ours, and where those put it that know one place only.
+const KEY: &str = "x-longhaul-key";
+const BEARER: &str = "bearer ";
+/// The pages that may ask: this machine's own.
+const PAGES: [&str; 6] = [
+    "http://localhost:*",
+    "http://127.0.0.1:*",
+    "http://[::1]:*",
+    "https://localhost:*",
+    "https://127.0.0.1:*",
+    "https://[::1]:*",
+];
+/// No call needs more bytes.
+const BODY: usize = 4 << 20;
+
+/// Answers until it is told to stop.
+///
+/// # Errors
+/// A socket that fails.
+pub async fn serve(
+    server: Server,
+    listener: TcpListener,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_max_request_body_bytes(BODY)
+        .with_allowed_origins(PAGES)
+        .enforce_origin_validation();
+    let ends = config.cancellation_token.clone();
+    // Who has a key could not have been tricked into coming, whatever name it was given for us.
+    let config = match server.access {
+        Access::All => config,
+        Access::Keys => config.disable_allowed_hosts(),
+    };
+    let each = server.clone();
+    let service =
+        StreamableHttpService::new(move || Ok(each.clone()), NeverSessionManager::default().into(), config);
+    let routes =
+        Router::new().route_service(PATH, service).layer(middleware::from_fn_with_state(server, admit));
+    axum::serve(listener, routes)
+        .with_graceful_shutdown(async move {
+            stop.await;
+            ends.cancel();
+        })
+        .await
+}
+
+/// Lets a request in, and says with it whose sessions it may see.
+async fn admit(State(server): State<Server>, mut request: Request, next: Next) -> Response {
+    if server.access == Access::Keys {
+        let Some(key) = key(request.headers()) else { return closed() };
+        match server.store.key(key).await {
+            Ok(Some(granted)) => drop(request.extensions_mut().insert(granted.tenant)),
+            Ok(None) => return closed(),
+            Err(error) => {
+                tracing::warn!("the store does not say who a key lets in: {error}");
+                return (StatusCode::SERVICE_UNAVAILABLE, "the store that knows the keys does not answer\n")
+                    .into_response();
+            }
+        }
+    }
+    next.run(request).await
+}
+
+fn key(headers: &HeaderMap) -> Option<&str> {
+    if let Some(own) = headers.get(KEY) {
+        return own.to_str().ok().map(str::trim);
+    }
+    let text = headers.get(http::header::AUTHORIZATION)?.to_str().ok()?.trim();
+    let named = text.get(..BEARER.len()).filter(|start| start.eq_ignore_ascii_case(BEARER))?;
+    Some(text[named.len()..].trim())
+}
+
+fn closed() -> Response {
+    let said = "this server wants a key of the store: x-longhaul-key, or authorization: Bearer\n";
+    (StatusCode::UNAUTHORIZED, said).into_response()
+}
