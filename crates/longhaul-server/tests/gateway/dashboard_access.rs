@@ -13,6 +13,8 @@ use crate::street::{closed, eventually, holding, post};
 
 const PAGES: [&str; 5] =
     ["/", "/sessions/x", "/sessions/x/epochs/1", "/sessions/x/search?q=a", "/sessions/x/recall/abc1"];
+/// What a browser wants to be shown.
+const BROWSER: (&str, &str) = ("accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8");
 const DATA: [&str; 6] = [
     "/api/overview",
     "/api/sessions",
@@ -71,7 +73,8 @@ async fn where_keys_are_wanted_nothing_is_shown_without_one_and_nobody_sees_anot
     let (own, others) = (key(&ground.store, "own").await, key(&ground.store, "others").await);
     let session = one_session(&ground, &own).await;
     for path in PAGES {
-        let response = get(&ground, path, &[]).await;
+        assert_eq!(get(&ground, path, &[]).await.status(), 401, "{path}, for a program");
+        let response = get(&ground, path, &[BROWSER]).await;
         assert_eq!(response.status(), 303, "{path}");
         assert!(header(&response, "location").starts_with("/login?to=%2F"), "{path}");
     }
@@ -138,7 +141,7 @@ async fn a_browser_comes_in_by_a_form_and_leaves_by_another() {
     assert_eq!(send(&ground, Method::POST, "/sessions/x/undo", &ours, String::new()).await.status(), 404);
     let left = send(&ground, Method::POST, "/logout", &ours, String::new()).await;
     assert!(header(&left, "set-cookie").contains("Max-Age=0"));
-    assert_eq!(get(&ground, "/", &with).await.status(), 303, "the pass is good no more");
+    assert_eq!(get(&ground, "/", &[with[0], BROWSER]).await.status(), 303, "the pass is good no more");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,7 +153,7 @@ async fn a_pass_ends_with_its_key_and_after_half_a_day() {
         header(&login(&ground, key).await, "set-cookie").split(';').next().unwrap().to_owned()
     };
     let (lapses, goes) = (pass(&lapses).await, pass(&goes).await);
-    let status = async |pass: &str| get(&ground, "/", &[("cookie", pass)]).await.status().as_u16();
+    let status = async |pass: &str| get(&ground, "/", &[("cookie", pass), BROWSER]).await.status().as_u16();
     ground.store.revoke_key("goes", Moment(1)).await.unwrap();
     simulator.pass(Duration::from_secs(6));
     assert_eq!((status(&goes).await, status(&lapses).await), (303, 200));

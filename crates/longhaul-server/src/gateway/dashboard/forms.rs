@@ -25,10 +25,10 @@ pub(super) fn compress_form(session: &str, focus: Option<&str>) -> Markup {
 }
 
 /// The form that searches what compactions removed.
-pub(super) fn search_form(session: &str, query: &str) -> Markup {
+pub(super) fn search_form(session: &str, query: &str, heading: &Markup) -> Markup {
     html! {
         form.card method="get" action=(address(session, "/search")) role="search" {
-            h2 { "Search" }
+            (heading)
             p {
                 label for="q" { "Words, names or paths out of the whole session" }
                 input id="q" name="q" type="search" value=(query) required maxlength="500" autocomplete="off";

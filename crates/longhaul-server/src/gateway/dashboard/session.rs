@@ -54,7 +54,7 @@ pub(super) async fn show(
         div id="timeline" data-live="" { (timeline(&view)) }
         div.pair {
             (compress_form(&row.name, None))
-            (search_form(&row.name, ""))
+            (search_form(&row.name, "", &html! { h2 { "Search" } }))
         }
         div id="epochs" data-live="" { (epochs(&view)) }
         div id="requests" data-live="" { (requests(&row.name, &view.requests, row.totals.requests)) }
