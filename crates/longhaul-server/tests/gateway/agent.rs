@@ -272,7 +272,9 @@ fn completion(events: &[Value]) -> (Vec<Value>, Value) {
     }
     let mut message = json!({"role": "assistant", "content": text});
     if !calls.is_empty() {
-        calls.iter_mut().for_each(|call| drop(call.as_object_mut().unwrap().remove("index")));
+        for call in &mut calls {
+            call.as_object_mut().unwrap().remove("index");
+        }
         message["tool_calls"] = calls.into();
     }
     (vec![message], usage)
