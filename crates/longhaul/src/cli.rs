@@ -21,6 +21,7 @@ use crate::{numbers, output};
 pub(crate) use compress::{CompressArgs, Shown, Summarizer};
 pub(crate) use keys::{AddKeyArgs, KeysArgs, KeysDeed, ListKeysArgs, RevokeKeyArgs};
 pub(crate) use mcp::McpArgs;
+pub(crate) use report::ReportArgs;
 pub(crate) use serve::{RunArgs, ServeArgs, upstream_flag};
 pub(crate) use store::{
     DeleteArgs, ExportArgs, ImportArgs, RecallArgs, ShowArgs, StorePlace, UndoArgs, VacuumArgs, Whose,
@@ -31,6 +32,7 @@ pub(crate) use summarize::SummarizeArgs;
 mod compress;
 mod keys;
 mod mcp;
+mod report;
 mod serve;
 mod store;
 mod summarize;
@@ -121,6 +123,9 @@ pub(crate) enum Command {
     /// Replay a session request by request and say what each policy would have cost
     #[command(after_help = COST_HELP, mut_arg("engine", |engine| engine.hide(true)))]
     Cost(CostArgs),
+    /// Write a page that shows one compaction, before and after side by side
+    #[command(after_help = report::HELP)]
+    Report(ReportArgs),
     /// List the sessions of the coding agents on this machine and of the store
     #[command(after_help = SESSIONS_HELP)]
     Sessions(SessionsArgs),

@@ -19,6 +19,7 @@ pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod recall;
 pub(crate) mod redact;
+pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod sessions;

@@ -73,6 +73,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Summarize(args) => commands::summarize::run(args, &environment)?,
         Command::Cache(args) => return commands::cache::run(args, &environment),
         Command::Cost(args) => commands::cost::run(args, &environment)?,
+        Command::Report(args) => return commands::report::run(args, &environment),
         Command::Sessions(args) => commands::sessions::run(args, &environment)?,
         Command::Export(args) => commands::export::run(args)?,
         Command::Stats(args) => commands::stats::run(args)?,

@@ -5,6 +5,7 @@
 //! chart/      lines over the requests of a session, or over time, as SVG
 //! bar.rs      one bar of several parts
 //! compaction/ one compaction, before and after side by side
+//! report.rs   a page of one that stands alone
 //! words.rs    money and times as people read them, and text that is somebody else's
 //! ```
 //!
@@ -15,12 +16,13 @@
 mod bar;
 pub mod chart;
 pub mod compaction;
+pub mod report;
 mod words;
 
 pub use bar::{Part, bar};
 pub use longhaul_engine::tokens::grouped;
 pub use maud::{Markup, PreEscaped};
-pub use words::{ago, dollars, lasted, shown, stamp};
+pub use words::{ago, clock, dollars, lasted, short, shown, stamp};
 
 use maud::{DOCTYPE, html};
 

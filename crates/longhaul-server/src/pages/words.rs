@@ -58,31 +58,52 @@ pub fn lasted(milliseconds: f64) -> String {
         seconds if seconds < 1.0 => format!("{milliseconds:.0} ms"),
         seconds if seconds < 90.0 => format!("{seconds:.1} s"),
         seconds if seconds < 7200.0 => format!("{:.0} min", seconds / 60.0),
-        _ => {
-            let minutes = (seconds / 60.0).round() as u64;
-            format!("{} h {:02}", grouped(minutes / 60), minutes % 60)
-        }
+        _ => clock(seconds / 60.0),
+    }
+}
+
+/// How long after a beginning: `12 min`, `3 h 05`.
+#[must_use]
+pub fn clock(minutes: f64) -> String {
+    let whole = minutes.round() as u64;
+    if whole < 120 { format!("{whole} min") } else { format!("{} h {:02}", grouped(whole / 60), whole % 60) }
+}
+
+/// Tokens in a few characters: `950`, `31.5k`, `1.2M`.
+#[must_use]
+pub fn short(tokens: f64) -> String {
+    match tokens {
+        _ if tokens >= 999_950.0 => format!("{}M", (tokens / 1e5).round() / 10.0),
+        _ if tokens >= 1e3 => format!("{}k", (tokens / 100.0).round() / 10.0),
+        _ => format!("{tokens:.0}"),
     }
 }
 
 /// A text that is somebody else's, on one line: characters that turn the direction of writing, break lines or are not meant
-/// to be seen at all stand as visible symbols.
+/// to be seen at all are named in their place.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| symbol(c).is_some() || c == '\n' || c == '\t') {
+    if !text.chars().any(|c| named(c).is_some() || c == '\n' || c == '\t') {
         return Cow::Borrowed(text);
     }
-    let each = |c: char| if c == '\n' || c == '\t' { ' ' } else { symbol(c).unwrap_or(c) };
-    Cow::Owned(text.chars().map(each).collect())
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match named(c) {
+            Some(name) => shown.push_str(&name),
+            None if c == '\n' || c == '\t' => shown.push(' '),
+            None => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
 }
 
-/// What is shown for a character that is harmless only where it is not obeyed. Line ends and tabs are none: a text of several
-/// lines has them.
-pub(super) fn symbol(c: char) -> Option<char> {
+/// The name of a character that is harmless only where it is not obeyed: `^[`, `U+202E`. Line ends and tabs are none: a text of
+/// several lines has them.
+pub(super) fn named(c: char) -> Option<String> {
     match c {
         '\n' | '\t' => None,
-        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)),
-        '\u{7f}' => Some('␡'),
+        '\0'..='\u{1f}' => Some(format!("^{}", char::from(b'@' + c as u8))),
+        '\u{7f}' => Some("^?".to_owned()),
         '\u{80}'..='\u{9f}'
         | '\u{61c}'
         | '\u{200b}'
@@ -92,7 +113,7 @@ pub(super) fn symbol(c: char) -> Option<char> {
         | '\u{2060}'..='\u{2069}'
         | '\u{feff}'
         | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e007f}' => Some('�'),
+        | '\u{e0000}'..='\u{e007f}' => Some(format!("U+{:04X}", u32::from(c))),
         _ => None,
     }
 }
@@ -127,12 +148,13 @@ mod tests {
             ["just now", "5 min ago", "2 h ago", "10 days ago"]
         );
         assert_eq!([lasted(7.24), lasted(120.0), lasted(1300.0)], ["7.2 ms", "120 ms", "1.3 s"]);
+        assert_eq!([short(950.0), short(31_450.0), short(999_999.0)], ["950", "31.5k", "1M"]);
         assert_eq!([lasted(720_000.0), lasted(11_100_000.0)], ["12 min", "3 h 05"]);
     }
 
     #[test]
     fn characters_that_turn_or_hide_text_are_seen() {
-        assert_eq!(shown("a\u{202e}b\u{7}c\nd\u{e0041}"), "a�b␇c d�");
+        assert_eq!(shown("a\u{202e}b\u{1b}c\nd\u{e0041}"), "aU+202Eb^[c dU+E0041");
         assert!(matches!(shown("plain é 漢"), Cow::Borrowed(_)));
     }
 }

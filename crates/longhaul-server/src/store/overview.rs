@@ -114,7 +114,7 @@ struct Asked {
     whose: Whose,
     since: Moment,
     lately: Moment,
-    stretches: usize,
+    stretches: u32,
     most: usize,
 }
 
@@ -157,9 +157,9 @@ async fn course(
     condition: &str,
     values: &[Value; 2],
     (first, last): (i64, i64),
-    stretches: usize,
+    stretches: u32,
 ) -> Result<Vec<Stretch>> {
-    let width = (last - first) / stretches.max(1) as i64 + 1;
+    let width = (last - first) / i64::from(stretches.max(1)) + 1;
     let known = |what: &str| {
         format!("CAST(sum(CASE WHEN usd_without IS NULL OR usd IS NULL THEN NULL ELSE {what} END) AS BIGINT)")
     };
@@ -276,7 +276,7 @@ impl Store {
         whose: &Whose,
         since: Moment,
         lately: Moment,
-        stretches: usize,
+        stretches: u32,
         most: usize,
     ) -> Result<Overview> {
         let asked = Asked { whose: whose.clone(), since, lately, stretches, most };

@@ -12,6 +12,8 @@
 mod simulator;
 
 mod corpus;
+mod dashboard;
+mod dashboard_access;
 mod door;
 mod echo;
 mod failing_open;

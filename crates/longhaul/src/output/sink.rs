@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 
+use super::append::Readers;
 use crate::failure::Failure;
 
 /// Where a command writes piece by piece.
@@ -25,6 +26,11 @@ struct Whole {
 
 impl<'p> Sink<'p> {
     pub(crate) fn open(file: Option<&'p Path>) -> Result<Self, Failure> {
+        Self::open_for(file, Readers::Usual)
+    }
+
+    /// The same for these readers, whoever could read the file before.
+    pub(crate) fn open_for(file: Option<&'p Path>, readers: Readers) -> Result<Self, Failure> {
         let Some(path) = file else {
             return Ok(Self { file, whole: None, to: Some(Box::new(stdout().lock())) });
         };
@@ -41,7 +47,11 @@ impl<'p> Sink<'p> {
         let target = behind_links(path).map_err(failed)?;
         crate::session::refuse_home(&target)?;
         let part = beside(&target);
-        let to = create(&part, there.map(|there| there.permissions())).map_err(failed)?;
+        let to = match readers {
+            Readers::Usual => create(&part, there.map(|there| there.permissions())),
+            Readers::Owner => for_owner(&part),
+        };
+        let to = to.map_err(failed)?;
         Ok(Self { file, whole: Some(Whole { part, target }), to: Some(Box::new(to)) })
     }
 
@@ -132,12 +142,17 @@ fn beside(file: &Path) -> PathBuf {
 /// A new file, with the rights of the one that it will replace: never wider, not even for a moment.
 fn create(part: &Path, rights: Option<Permissions>) -> std::io::Result<File> {
     let Some(rights) = rights else { return File::create(part) };
+    let file = for_owner(part)?;
+    file.set_permissions(rights)?;
+    Ok(file)
+}
+
+/// A new file that its owner alone may read.
+fn for_owner(part: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     private(&mut options);
-    let file = options.open(part)?;
-    file.set_permissions(rights)?;
-    Ok(file)
+    options.open(part)
 }
 
 /// What is made this way is for its owner alone.

@@ -15,6 +15,7 @@ mod gateway;
 mod http;
 mod keys;
 mod redact;
+mod report;
 mod run;
 #[path = "../../../longhaul-server/tests/scripted/mod.rs"]
 mod scripted;

@@ -9,11 +9,11 @@ use maud::html;
 
 use super::compaction::{self, Sides};
 use super::fields::Fields;
+use super::forms::{FOCUS, compress_form};
 use super::frame::{Look, Problem, to};
 use super::history::Way;
 use super::layout::{Page, Refresh, address, theirs};
 use super::model::Squeezed;
-use super::session::{FOCUS, compress_form};
 use crate::gateway::Gateway;
 use crate::session::{Compress, Preview};
 use crate::store::Whose;
@@ -72,8 +72,11 @@ pub(super) async fn compress(
         return Ok(to(&address(&done.session, "?done=compressed")));
     }
     let beside = if done.changed {
-        let Squeezed { dialect, model, report, before, after, .. } = done;
-        Some(compaction::beside(&gateway, &name, Sides { dialect, model, report, before, after }).await?)
+        let Squeezed { dialect, model, counted, report, before, after, .. } = done;
+        Some(
+            compaction::beside(&gateway, &name, Sides { dialect, model, counted, report, before, after })
+                .await?,
+        )
     } else {
         None
     };
@@ -91,8 +94,8 @@ pub(super) async fn compress(
                 p.buttons { button.strong name="preview" value="false" { "Compress for real" } a href=(address(&name, "")) { "Leave it" } }
             }
         }
-        (compress_form(&name, focus.as_deref()))
         @if let Some(beside) = beside { (beside) }
+        (compress_form(&name, focus.as_deref()))
     };
     Ok(Page { title: "Preview", look: &look, refresh: Refresh::Never, body }.respond())
 }

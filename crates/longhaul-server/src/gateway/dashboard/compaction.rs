@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use http::StatusCode;
+use longhaul_engine::Dialect;
 use longhaul_engine::cache::{Provider, Route};
 use longhaul_engine::known::Known;
+use longhaul_engine::models::{self, Model};
 use longhaul_engine::policy::Policy;
-use longhaul_engine::{Dialect, models};
 use maud::Markup;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
@@ -20,6 +21,8 @@ use crate::pages::compaction::{self, Account, Compaction, Reader, Secrets};
 pub(super) struct Sides {
     pub(super) dialect: Dialect,
     pub(super) model: Option<String>,
+    /// The same, as its tokens are counted.
+    pub(super) counted: Option<Model>,
     pub(super) report: Json,
     pub(super) before: Box<RawValue>,
     pub(super) after: Box<RawValue>,
@@ -46,7 +49,7 @@ fn draw(gateway: &Gateway, session: &str, sides: &Sides) -> Option<Markup> {
         after: sides.after.get(),
         dialect: Some(sides.dialect),
         account: Account::read(&sides.report).ok()?,
-        model: &policy.model,
+        model: sides.counted.as_ref().unwrap_or(&policy.model),
         status: route.status(&policy.model, provider),
         route,
     };

@@ -24,8 +24,8 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     let against = Against::of(Fields::of(&query.unwrap_or_default()).get("against").unwrap_or_default());
     let view = gateway.epoch(&whose, (&name, number), against).await?;
-    let EpochView { session, epoch, dialect, model, report, before, after, has_before, .. } = view;
-    let sides = Sides { dialect, model, report, before, after };
+    let EpochView { session, epoch, dialect, model, counted, report, before, after, has_before, .. } = view;
+    let sides = Sides { dialect, model, counted, report, before, after };
     let beside = compaction::beside(&gateway, &session, sides).await?;
     let page = address(&session, &format!("/epochs/{number}"));
     let body = html! {

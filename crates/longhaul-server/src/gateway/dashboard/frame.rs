@@ -8,8 +8,8 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
@@ -115,7 +115,9 @@ impl IntoResponse for Problem {
 pub(super) async fn around(State(gateway): State<Arc<Gateway>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let look = Look::of(&parts);
-    let is_program = look.path.starts_with("/api/") || parts.uri.path() == "/events";
+    // Who wants no page is told in a way that programs read.
+    let wants_page = parts.headers.get(ACCEPT).is_some_and(|kinds| contains(kinds, "text/html"));
+    let is_program = !wants_page || parts.uri.path().starts_with("/api/") || parts.uri.path() == "/events";
     let mut response = match names::check(&parts, &gateway.settings).and_then(|()| check_sender(&parts)) {
         Ok(()) => {
             let mut request = Request::from_parts(parts, body);
@@ -176,6 +178,10 @@ fn check_sender(parts: &Parts) -> Result<(), Closed> {
         return Ok(());
     }
     Err(Closed::new(StatusCode::FORBIDDEN, "only the dashboard's own pages may ask for this"))
+}
+
+fn contains(value: &HeaderValue, word: &str) -> bool {
+    value.to_str().is_ok_and(|value| value.contains(word))
 }
 
 /// JSON.

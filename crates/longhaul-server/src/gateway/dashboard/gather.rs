@@ -16,7 +16,7 @@ const LIVE: i64 = 10 * 60 * 1000;
 /// So many sessions are listed,
 const SESSIONS: usize = 200;
 /// into so many stretches time is divided,
-const STRETCHES: usize = 160;
+const STRETCHES: u32 = 160;
 /// and so many warnings are listed.
 const WARNINGS: usize = 50;
 
@@ -106,7 +106,7 @@ impl Gateway {
     }
 
     /// The numbers that hold for a model, with what was learned of it.
-    async fn policy<'p>(
+    pub(super) async fn policy<'p>(
         &self,
         tenant: &Tenant,
         model: Option<&str>,

@@ -1,6 +1,7 @@
 //! One session out of the store, and what can be done with it.
 
 use http::StatusCode;
+use longhaul_engine::models::Model;
 use serde_json::value::RawValue;
 
 use super::frame::Problem;
@@ -11,7 +12,7 @@ use super::model::{
 };
 use crate::gateway::Gateway;
 use crate::session::{Became, Compress, Preview, compact_stored};
-use crate::store::{At, Moved, Owned, Result, Scope, Standing, StoreError, Traffic, Whose};
+use crate::store::{At, Moved, Owned, Result, Scope, Standing, StoreError, Tenant, Traffic, Whose};
 
 /// So many requests stand on a page,
 const PAGE: usize = 50;
@@ -84,6 +85,7 @@ impl Gateway {
             epoch: EpochRow::of(epoch, session.head == Some(epoch.id), &traffic),
             dialect: session.dialect,
             model: session.model.clone(),
+            counted: self.counted(tenant, session.model.as_deref()).await?,
             has_before: epoch.parent.is_some(),
             report: epoch.report.clone(),
             against,
@@ -121,6 +123,12 @@ impl Gateway {
         Err(StoreError::Unknown("this handle leads nowhere".to_owned()))
     }
 
+    /// A model as its tokens are counted, with what was learned of it.
+    async fn counted(&self, tenant: &Tenant, model: Option<&str>) -> Result<Option<Model>> {
+        let mut policies = Policies::default();
+        Ok(self.policy(tenant, model, &mut policies).await?.map(|policy| policy.model.clone()))
+    }
+
     /// Moves the head of a session. Whoever holds the session in memory reads the head before it goes on.
     pub(super) async fn shift(&self, whose: &Whose, name: &str, way: Way) -> Result<Shifted> {
         let Standing { owned: Owned { tenant, session }, epoch, .. } = self.standing(whose, name).await?;
@@ -148,6 +156,8 @@ impl Gateway {
         let (_room, now) = (self.workers.acquire().await, self.now());
         let done = compact_stored(&self.store, &tenant, &session, settings, &compress, now).await;
         let done = done.map_err(|said| Problem::new(StatusCode::CONFLICT, said))?;
+        // The report is about what the client sent, whatever was compacted before.
+        let original = self.store.body(&tenant, &session, At::Original).await?;
         self.dashboard.pulse.beat(&tenant);
         Ok(Squeezed {
             session: done.session.name,
@@ -160,9 +170,10 @@ impl Gateway {
             reason: done.report["reason"].as_str().map(ToOwned::to_owned),
             obstacle: done.obstacle,
             dialect: done.session.dialect,
+            counted: self.counted(&tenant, done.session.model.as_deref()).await?,
             model: done.session.model,
             report: done.report,
-            before: raw(done.before)?,
+            before: raw(original)?,
             after: raw(done.after)?,
         })
     }

@@ -5,6 +5,8 @@ use http::header::CONTENT_TYPE;
 use longhaul_engine::Tokens;
 use longhaul_engine::prices::Dollars;
 use maud::{Markup, Render, html};
+use serde::Serialize;
+use serde_json::json;
 
 use super::frame::Look;
 use crate::agents::Moment;
@@ -76,12 +78,12 @@ pub(super) fn lines(text: &str) -> Markup {
 }
 
 /// A number that programs can find: where it is among the values of `/api`, and what it is there.
-pub(super) fn value(field: &str, raw: &impl ToString, text: &str) -> Markup {
+pub(super) fn value(field: &str, raw: &impl Serialize, text: &str) -> Markup {
     toned("number", field, raw, text)
 }
 
-fn toned(class: &str, field: &str, raw: &impl ToString, text: &str) -> Markup {
-    html! { data class=(class) data-field=[(!field.is_empty()).then_some(field)] value=(raw.to_string()) { (text) } }
+fn toned(class: &str, field: &str, raw: &impl Serialize, text: &str) -> Markup {
+    html! { data class=(class) data-field=[(!field.is_empty()).then_some(field)] value=(json!(raw).to_string()) { (text) } }
 }
 
 pub(super) fn count(field: &str, number: usize) -> Markup {
@@ -97,31 +99,27 @@ pub(super) fn maybe_tokens(tokens: Option<Tokens>) -> String {
     tokens.map_or_else(|| "–".to_owned(), |tokens| grouped(tokens.number()))
 }
 
+/// In the place of what nobody said.
+pub(super) fn unknown() -> Markup {
+    html! { span.soft { "–" } }
+}
+
 /// A share from 0 to 1, as a percentage.
 pub(super) fn share(field: &str, share: Option<f64>) -> Markup {
-    match share {
-        Some(share) => value(field, &share, &format!("{:.1} %", 100.0 * share)),
-        None => html! { span.soft { "–" } },
-    }
+    share.map_or_else(unknown, |share| value(field, &share, &format!("{:.1} %", 100.0 * share)))
 }
 
 /// Money that was spent.
 pub(super) fn spent(field: &str, amount: Option<Dollars>) -> Markup {
-    match amount {
-        Some(Dollars(amount)) => value(field, &amount, &dollars(amount)),
-        None => html! { span.soft { "–" } },
-    }
+    amount.map_or_else(unknown, |Dollars(amount)| value(field, &amount, &dollars(amount)))
 }
 
 /// Money that was saved; a loss is seen at once.
 pub(super) fn saved(field: &str, amount: Option<Dollars>) -> Markup {
-    match amount {
-        Some(Dollars(amount)) => {
-            let class = if amount < 0.0 { "number bad" } else { "number good" };
-            toned(class, field, &amount, &dollars(amount))
-        }
-        None => html! { span.soft { "–" } },
-    }
+    amount.map_or_else(unknown, |Dollars(amount)| {
+        let class = if amount < 0.0 { "number bad" } else { "number good" };
+        toned(class, field, &amount, &dollars(amount))
+    })
 }
 
 /// A moment, exactly for programs and by how long ago for people.
@@ -149,7 +147,7 @@ pub(super) fn tile(name: &str, says: &impl Render, more: &impl Render) -> Markup
 
 /// `950`, `12k`, `1.2M`: tokens along an axis.
 pub(super) fn short(value: f64) -> String {
-    let digits = |value: f64| if value.fract().abs() < 0.05 { 0 } else { 1 };
+    let digits = |value: f64| usize::from(value.fract().abs() >= 0.05);
     match value {
         value if value >= 1e6 => format!("{:.*}M", digits(value / 1e6), value / 1e6),
         value if value >= 1e3 => format!("{:.*}k", digits(value / 1e3), value / 1e3),

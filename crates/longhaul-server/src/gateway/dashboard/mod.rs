@@ -16,6 +16,7 @@ mod api;
 mod compaction;
 mod epoch;
 mod fields;
+mod forms;
 mod frame;
 mod gather;
 mod history;

@@ -11,7 +11,7 @@ use super::fields::Fields;
 use super::frame::{Look, Problem};
 use super::layout::{
     Page, Refresh, address, clipped, count, filled, maybe_tokens, saved, share, short, since, spent, theirs,
-    tile, tokens, value,
+    tile, tokens, unknown, value,
 };
 use super::model::{Overview, Range, Row, Span, Threshold};
 use crate::agents::Moment;
@@ -59,9 +59,8 @@ fn cards(overview: &Overview) -> Markup {
     let totals = &overview.totals;
     let (before, after) = (totals.tokens_before.number(), totals.tokens_after.number());
     let fewer = if before > 0 { 100.0 * (1.0 - after as f64 / before as f64) } else { 0.0 };
-    let held_up = |field: &str, millis: Option<f64>| match millis {
-        Some(millis) => value(field, &millis, &lasted(millis)),
-        None => html! { "–" },
+    let held_up = |field: &str, millis: Option<f64>| {
+        millis.map_or_else(unknown, |millis| value(field, &millis, &lasted(millis)))
     };
     let breaker = match overview.paused {
         0 => html! { "closed" },

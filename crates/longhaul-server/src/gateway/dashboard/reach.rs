@@ -8,10 +8,10 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::fields::Fields;
+use super::forms::search_form;
 use super::frame::{Look, Problem};
 use super::layout::{Page, Refresh, address, clipped, handle, lines, theirs};
 use super::model::{Beside, FoundHit};
-use super::session::search_form;
 use crate::gateway::Gateway;
 use crate::store::Whose;
 
@@ -30,8 +30,8 @@ pub(super) async fn search(
     let name = &found.session;
     let body = html! {
         p.crumbs { a href="/" { "Overview" } " › " a href=(address(name, "")) { "Session " (theirs(name)) } }
-        h1 { "Search" }
-        (search_form(name, &found.query))
+        h1 { "Search session " (theirs(name)) }
+        (search_form(name, &found.query, &html! {}))
         @if found.hits.is_empty() { p.card role="status" { "Nothing was found." } } @else {
             ol.hits { @for hit in &found.hits { (shown_hit(name, hit)) } }
         }
@@ -88,7 +88,7 @@ pub(super) async fn open(
         @if end < opened.text.len() {
             p.soft { "This is the beginning; " a href={ "/api/recall/" (opened.handle) } { "all of it" } " comes as JSON." }
         }
-        (search_form(&name, ""))
+        (search_form(&name, "", &html! { h2 { "Search" } }))
     };
     Ok(Page { title: &opened.handle, look: &look, refresh: Refresh::Never, body }.respond())
 }

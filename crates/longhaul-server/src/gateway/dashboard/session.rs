@@ -8,6 +8,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::fields::Fields;
+use super::forms::{compress_form, search_form};
 use super::frame::{Look, Problem};
 use super::layout::{
     Page, Refresh, address, clipped, clock, count, filled, maybe_tokens, saved, share, short, since, spent,
@@ -22,8 +23,6 @@ use crate::store::Whose;
 
 /// A threshold that lies higher than so many times the largest request is said, and not drawn.
 const IN_SIGHT: f64 = 4.0;
-/// The longest topic that a compaction takes.
-pub(super) const FOCUS: usize = 500;
 
 /// What was done, as an address says it: nobody else's words.
 const DONE: [(&str, &str); 4] = [
@@ -55,7 +54,7 @@ pub(super) async fn show(
         div id="timeline" data-live="" { (timeline(&view)) }
         div.pair {
             (compress_form(&row.name, None))
-            (search_form(&row.name, ""))
+            (search_form(&row.name, "", &html! { h2 { "Search" } }))
         }
         div id="epochs" data-live="" { (epochs(&view)) }
         div id="requests" data-live="" { (requests(&row.name, &view.requests, row.totals.requests)) }
@@ -169,37 +168,6 @@ fn dot(session: &str, epoch: &EpochRow) -> Option<Dot> {
         ),
         link: Some(address(session, &format!("/epochs/{number}"))),
     })
-}
-
-/// The form that asks for a compaction.
-pub(super) fn compress_form(session: &str, focus: Option<&str>) -> Markup {
-    html! {
-        form.card id="compress" method="post" action=(address(session, "/compress")) {
-            h2 { "Compress now" }
-            p {
-                label for="focus" { "What to keep before all else (may be empty)" }
-                input id="focus" name="focus" type="text" maxlength=(FOCUS) value=[focus] autocomplete="off";
-            }
-            p.buttons {
-                button.strong name="preview" value="true" { "Preview" }
-                button name="preview" value="false" { "Compress now" }
-            }
-        }
-    }
-}
-
-/// The form that searches what compactions removed.
-pub(super) fn search_form(session: &str, query: &str) -> Markup {
-    html! {
-        form.card method="get" action=(address(session, "/search")) role="search" {
-            h2 { "Search" }
-            p {
-                label for="q" { "Words, names or paths out of the whole session" }
-                input id="q" name="q" type="search" value=(query) required maxlength="500" autocomplete="off";
-            }
-            p.buttons { button type="submit" { "Search" } }
-        }
-    }
 }
 
 fn epochs(view: &SessionView) -> Markup {

@@ -45,14 +45,21 @@ const STEPS: [i64; 17] = [
     1, 5, 15, 30, 60, 300, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000,
 ];
 
-/// Round times between two, at most so many, with the day below the first of each.
+/// Round times between two, at most so many, with the day below the first of each; where there are too few, the two themselves.
 pub(super) fn moments(from: f64, to: f64, about: f64) -> Vec<Tick> {
     let rough = (to - from) / about;
     let step = STEPS.into_iter().find(|step| *step as f64 >= rough).unwrap_or((rough as i64).max(1));
     let first = (from / step as f64).ceil() as i64 * step;
+    let round = (0..=about as i64).map(|n| first + n * step).take_while(|at| *at as f64 <= to);
+    let mut times: Vec<i64> = round.collect();
+    let ends = [from.ceil() as i64, to.floor() as i64];
+    if times.len() < 2 && ends[0] < ends[1] {
+        // Between two round times there is still a beginning and an end.
+        times = ends.to_vec();
+    }
     let mut day = String::new();
     let mut ticks = Vec::new();
-    for at in (0..=about as i64).map(|n| first + n * step).take_while(|at| *at as f64 <= to) {
+    for at in times {
         let text = Moment(at.saturating_mul(1000)).to_string();
         let (date, clock) = text.split_once('T').unwrap_or((&text, ""));
         let clock = clock.trim_end_matches('Z');

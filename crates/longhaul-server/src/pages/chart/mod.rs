@@ -176,12 +176,15 @@ impl Chart<'_> {
             Along::Requests(when) => (["request", "after"], requests(frame, width.labels(), when)),
             Along::Time => (["UTC", ""], moments(frame.from, frame.to, width.labels())),
         };
+        // What stands at the right edge would run over it.
+        let edge = width.size().0 - 30.0;
         html! {
             @for tick in ticks {
+                @let anchor = if frame.x(tick.x) > edge { "end" } else { "middle" };
                 @let x = place(frame.x(tick.x));
                 path.grid d=(format!("M{x} {}v5", place(y))) {}
-                text.tick x=(x) y=(place(y + 18.0)) text-anchor="middle" { (tick.label) }
-                text.time x=(x) y=(place(y + 33.0)) text-anchor="middle" { (shown(&tick.below)) }
+                text.tick x=(x) y=(place(y + 18.0)) text-anchor=(anchor) { (tick.label) }
+                text.time x=(x) y=(place(y + 33.0)) text-anchor=(anchor) { (shown(&tick.below)) }
             }
             text.tick x="4" y=(place(y + 18.0)) { (names[0]) }
             text.time x="4" y=(place(y + 33.0)) { (names[1]) }

@@ -150,17 +150,17 @@ impl Account {
         Self::read(&serde_json::to_value(report)?)
     }
 
-    /// The trigger, in words that can follow "because".
+    /// The trigger, in words that can follow a colon.
     #[must_use]
     pub fn occasion(&self) -> &'static str {
         match self.trigger.as_str() {
-            "manual" => "somebody asked for it",
+            "manual" => "somebody asked",
             "preflight" => "a request was about to be sent that is near the threshold",
             "reply" => "the provider's count of the last reply was over the threshold",
             "error" => "the provider refused the request as too long",
             "idle" => "the cache had lapsed anyway",
             "hygiene" => "the transcript had grown between turns",
-            _ => "of a trigger that this version does not know",
+            _ => "a trigger that this version does not know",
         }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use longhaul_engine::action::{Action, Actions};
 use longhaul_engine::checkpoint::Section;
 use longhaul_engine::plan::What;
-use longhaul_engine::texts::Entry;
+use longhaul_engine::texts::{Act, END_OPENING, Entry};
 
 /// A checkpoint as it is shown.
 #[derive(Debug, Clone, Default)]
@@ -50,27 +50,26 @@ impl Checkpoint {
         let mut items: Vec<Item> = Vec::new();
         let mut section = None;
         for line in text.lines() {
+            let last = items.last_mut();
             let kind = if line.starts_with("## ") {
                 section = Section::ALL.into_iter().find(|known| line[3..].trim_end() == known.title());
                 Some(ItemKind::Heading)
             } else if line.starts_with("- ") || line.starts_with("### ") || is_numbered(line) {
                 Some(ItemKind::Listed)
-            } else if line.starts_with('[')
-                && items.last().is_none_or(|last| !line.is_empty() && last.text.ends_with('\n'))
+            } else if line.starts_with(END_OPENING)
+                || last.as_ref().is_none_or(|last| last.kind == ItemKind::Heading)
             {
                 Some(ItemKind::Around)
             } else {
                 None
             };
-            match (kind, items.last_mut()) {
+            match (kind, last) {
+                (Some(kind), _) => items.push(Item { kind, text: line.to_owned(), section }),
                 (None, Some(last)) => {
                     last.text.push('\n');
                     last.text.push_str(line);
                 }
-                (kind, _) => {
-                    let kind = kind.unwrap_or(ItemKind::Around);
-                    items.push(Item { kind, text: line.to_owned(), section });
-                }
+                (None, None) => {}
             }
         }
         Self { items, tokens: 0, stands_for: 0 }
@@ -100,12 +99,19 @@ pub(super) struct Carriers<'c> {
     steps: HashMap<usize, usize>,
 }
 
+/// A unit of which something was folded, in their order.
+pub(super) struct Gone {
+    pub(super) unit: usize,
+    /// What its calls said.
+    pub(super) calls: String,
+}
+
 /// Quoted words shorter than this could be anybody's.
 const TELLING: usize = 16;
 
 impl<'c> Carriers<'c> {
     /// For what goes of a transcript, unit by unit.
-    pub(super) fn new(checkpoint: &'c Checkpoint, actions: &Actions, gone: &[usize]) -> Self {
+    pub(super) fn new(checkpoint: &'c Checkpoint, actions: &Actions, gone: &[Gone]) -> Self {
         let (mut handles, mut quotes) = (HashMap::new(), Vec::new());
         for (at, item) in
             checkpoint.items.iter().enumerate().filter(|(_, item)| item.kind == ItemKind::Listed)
@@ -123,31 +129,41 @@ impl<'c> Carriers<'c> {
         carriers
     }
 
-    /// Actions stand in order of time, so each is looked for behind the one before.
-    fn find_steps(&mut self, actions: &Actions, gone: &[usize]) {
+    /// Actions stand in order of time, so each is looked for behind the one before; what it changed, where the line quotes
+    /// that, tells it from others on the same file.
+    fn find_steps(&mut self, actions: &Actions, gone: &[Gone]) {
         let mut from = 0;
-        for (at, item) in self.checkpoint.items.iter().enumerate() {
-            if item.section != Some(Section::CompletedActions) || item.kind != ItemKind::Listed {
-                continue;
-            }
-            let Ok(entry) = words(&item.text).parse::<Entry>();
+        for (at, text) in self.listed(Section::CompletedActions).collect::<Vec<_>>() {
+            let Ok(entry) = words(text).parse::<Entry>();
             let target = entry.target().trim_end_matches('…').trim();
-            if target.len() < 3 {
+            if target.len() < 3 || matches!(entry.act(), Act::Noted | Act::Answer | Act::Message | Act::Other)
+            {
                 continue;
             }
-            let did = |unit: &usize| {
-                !self.steps.contains_key(unit)
-                    && actions.of_unit(*unit).iter().any(|action| did(action, target))
+            let quoted: Vec<&str> = entry
+                .outcome()
+                .as_str()
+                .split('`')
+                .skip(1)
+                .step_by(2)
+                .filter(|quote| quote.len() > 3)
+                .collect();
+            let did = |gone: &&Gone| {
+                !self.steps.contains_key(&gone.unit)
+                    && actions.of_unit(gone.unit).iter().any(|action| did(action, target))
             };
-            let behind = gone.iter().enumerate().skip(from).find(|(_, unit)| did(unit));
-            if let Some((place, unit)) = behind {
-                self.steps.insert(*unit, at);
-                from = place;
+            let tells =
+                |gone: &&Gone| quoted.iter().any(|quote| gone.calls.contains(quote.trim_end_matches('…')));
+            let behind = || gone[from..].iter().filter(did);
+            let found = behind().find(tells).or_else(|| behind().next()).map(|gone| gone.unit);
+            if let Some(unit) = found {
+                from = gone.partition_point(|gone| gone.unit < unit);
+                self.steps.insert(unit, at);
             }
         }
         // What was only looked at stands among the files, if anywhere.
         let files: Vec<(usize, &str)> = self.listed(Section::RelevantFiles).collect();
-        for unit in gone {
+        for Gone { unit, .. } in gone {
             let named = || {
                 actions
                     .of_unit(*unit)
@@ -203,12 +219,16 @@ impl<'c> Carriers<'c> {
     }
 }
 
-/// Whether an action did something to a target, as a line of ours names it.
+/// Whether an action did something to a target, as a line of ours names it: whole, cut, or without the folders before it.
 fn did(action: &Action, target: &str) -> bool {
     let names =
         action.target.iter().map(String::as_str).chain(action.files.iter().map(|touch| touch.path.as_str()));
-    let mut names = names.map(squeezed);
-    names.any(|name| name.starts_with(target) || target.starts_with(name.as_str()) && name.len() >= 3)
+    let is_it = |name: String| {
+        name.starts_with(target)
+            || name.strip_suffix(target).is_some_and(|folders| folders.ends_with('/'))
+            || name.len() >= 3 && target.starts_with(name.as_str())
+    };
+    !action.looks && names.map(squeezed).any(is_it)
 }
 
 /// What an item says, without the marks of the list and of how a quote was cut.

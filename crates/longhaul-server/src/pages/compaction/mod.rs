@@ -18,9 +18,12 @@ mod show;
 mod side;
 mod texts;
 
+#[cfg(test)]
+mod tests;
+
 pub use account::{Account, Both, Changed, CheckpointSaid, Cost, Evidence, TokensSaid, Units};
 pub use caching::{Breakpoint, Caching};
 pub use checkpoint::{Checkpoint, Item, ItemKind};
 pub use model::{Added, Compaction, Message, Piece, Preamble, Sides, Who};
-pub use show::{Reader, view};
+pub use show::{Reader, list, top, view};
 pub use texts::Secrets;

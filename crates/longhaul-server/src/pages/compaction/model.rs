@@ -1,6 +1,6 @@
 //! A compaction as a page shows it, before there is any markup.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use longhaul_engine::action::Actions;
 use longhaul_engine::cache::{self, Route};
@@ -15,7 +15,7 @@ use longhaul_engine::{Dialect, Tokens};
 use super::account::{Account, Changed};
 use super::align::{self, Became, Same};
 use super::caching::{Caching, breakpoints};
-use super::checkpoint::{Carriers, Checkpoint};
+use super::checkpoint::{Carriers, Checkpoint, Gone};
 use super::side::{Messages, Side};
 use super::texts::Secrets;
 use crate::pages::Fate;
@@ -321,14 +321,16 @@ fn fate_of(pieces: &[Piece], after: Option<usize>) -> Fate {
 /// Finds the line for each block that was folded.
 fn carried(made: Checkpoint, before: &Side<'_>, messages: &mut [Placed]) -> Checkpoint {
     let folded = |piece: &Piece| piece.fate == Fate::Folded;
-    let mut gone: Vec<usize> = messages
-        .iter()
-        .flat_map(|(message, units)| {
-            message.pieces.iter().zip(units).filter(|(piece, _)| folded(piece)).map(|(_, unit)| *unit)
-        })
-        .collect();
-    gone.sort_unstable();
-    gone.dedup();
+    let mut calls: BTreeMap<usize, String> = BTreeMap::new();
+    for (message, units) in messages.iter() {
+        for (piece, unit) in message.pieces.iter().zip(units).filter(|(piece, _)| folded(piece)) {
+            let said = calls.entry(*unit).or_default();
+            if piece.what == What::Call {
+                said.push_str(&piece.before);
+            }
+        }
+    }
+    let gone: Vec<Gone> = calls.into_iter().map(|(unit, calls)| Gone { unit, calls }).collect();
     let carriers = Carriers::new(&made, &Actions::of(&before.transcript), &gone);
     for (message, units) in messages {
         for (piece, unit) in message.pieces.iter_mut().zip(units).filter(|(piece, _)| folded(piece)) {

@@ -2,15 +2,14 @@
 
 use std::fmt::Write;
 
-use longhaul_engine::Tokens;
 use longhaul_engine::cost::{Course, Turn};
 use longhaul_server::pages::chart::{Along, Chart, Limit, Line, key};
-use longhaul_server::pages::{self, PreEscaped, Theme};
+use longhaul_server::pages::{self, PreEscaped, Theme, clock};
 
 use super::table::{HEAD, basis, cheapest, rows_of};
-use super::words::{GLOSSARY, counted, short};
+use super::words::{GLOSSARY, counted};
 use super::{Answer, Compaction, Row};
-use crate::output::{grouped, printable};
+use crate::output::printable;
 
 /// The courses that are drawn; more lines would hide each other.
 const DRAWN: [Course; 6] = [
@@ -55,7 +54,7 @@ const DRAWINGS: [Drawing; 3] = [
         unit: "tokens",
         says: "A request above the window would be refused; what is more than a quarter above it is cut off. A compaction (○) makes the next request smaller.",
         value: |_, turn| turn.tokens.number() as f64,
-        label: |tokens| short(Tokens(tokens as u64)),
+        label: pages::short,
         scale: Scale::Window,
     },
     Drawing {
@@ -64,7 +63,7 @@ const DRAWINGS: [Drawing; 3] = [
         says: "What of a request was read from the provider's cache. Down to the bottom: the cache had lapsed, or a compaction \
                changed what it knew.",
         value: |_, turn| turn.traffic.read.number() as f64,
-        label: |tokens| short(Tokens(tokens as u64)),
+        label: pages::short,
         scale: Scale::Window,
     },
 ];
@@ -172,12 +171,6 @@ fn values(row: &Row, drawing: &Drawing) -> Vec<f64> {
         Some(*before)
     };
     row.turns.iter().scan(0.0, value).collect()
-}
-
-/// `12 min`, `3 h 05`.
-fn clock(minutes: f64) -> String {
-    let whole = minutes.round() as u64;
-    if whole < 120 { format!("{whole} min") } else { format!("{} h {:02}", grouped(whole / 60), whole % 60) }
 }
 
 fn table(page: &mut String, answer: &Answer) {

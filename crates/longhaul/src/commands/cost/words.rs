@@ -2,6 +2,7 @@
 
 use longhaul_engine::Tokens;
 use longhaul_engine::cost::Course;
+use longhaul_server::pages;
 
 use super::{Answer, Recorded, Row};
 use crate::paid::{Answered, By, Paid};
@@ -177,12 +178,7 @@ fn forgotten(scheduler: &Row) -> Option<String> {
 
 /// `46.2M`, `886k`: enough for a sentence.
 pub(super) fn short(tokens: Tokens) -> String {
-    let tokens = tokens.number() as f64;
-    match tokens {
-        _ if tokens >= 999_950.0 => format!("{}M", (tokens / 1e5).round() / 10.0),
-        _ if tokens >= 1e3 => format!("{}k", (tokens / 100.0).round() / 10.0),
-        _ => format!("{tokens:.0}"),
-    }
+    pages::short(tokens.number() as f64)
 }
 
 /// The tokens of all requests.

@@ -1,6 +1,7 @@
 //! What was done with a session.
 
 use longhaul_engine::Dialect;
+use longhaul_engine::models::Model;
 use serde::Serialize;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
@@ -32,6 +33,9 @@ pub(in crate::gateway::dashboard) struct Squeezed {
     pub(in crate::gateway::dashboard) obstacle: Option<String>,
     pub(in crate::gateway::dashboard) dialect: Dialect,
     pub(in crate::gateway::dashboard) model: Option<String>,
+    /// The same, as its tokens are counted.
+    #[serde(skip)]
+    pub(in crate::gateway::dashboard) counted: Option<Model>,
     pub(in crate::gateway::dashboard) report: Json,
     pub(in crate::gateway::dashboard) before: Box<RawValue>,
     pub(in crate::gateway::dashboard) after: Box<RawValue>,

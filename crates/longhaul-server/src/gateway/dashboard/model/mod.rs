@@ -69,6 +69,7 @@ impl Range {
 }
 
 /// A moment, as it is serialised.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "that is how it is called")]
 fn moment<S: serde::Serializer>(at: &Moment, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(at)
 }

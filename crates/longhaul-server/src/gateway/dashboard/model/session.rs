@@ -1,5 +1,6 @@
 //! One session, and one compaction of it.
 
+use longhaul_engine::models::Model;
 use longhaul_engine::prices::Dollars;
 use longhaul_engine::{Dialect, Tokens};
 use serde::Serialize;
@@ -166,6 +167,9 @@ pub(in crate::gateway::dashboard) struct EpochView {
     pub(in crate::gateway::dashboard) epoch: EpochRow,
     pub(in crate::gateway::dashboard) dialect: Dialect,
     pub(in crate::gateway::dashboard) model: Option<String>,
+    /// The same, as its tokens are counted.
+    #[serde(skip)]
+    pub(in crate::gateway::dashboard) counted: Option<Model>,
     /// Whether there was a compaction before it.
     pub(in crate::gateway::dashboard) has_before: bool,
     pub(in crate::gateway::dashboard) report: Json,

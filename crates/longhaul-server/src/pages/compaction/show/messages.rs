@@ -6,17 +6,21 @@ use longhaul_engine::Tokens;
 use longhaul_engine::clip::on_one_line;
 use maud::{Markup, html};
 
+use super::top::legend;
 use super::{Reader, block, text};
 use crate::pages::compaction::checkpoint::{Checkpoint, ItemKind};
 use crate::pages::compaction::model::{Added, Compaction, Message, Piece, Who};
 use crate::pages::{Fate, badge, grouped, shown};
 
-pub(super) fn list(compaction: &Compaction, reader: Reader<'_>) -> Markup {
+/// Every message.
+#[must_use]
+pub fn list(compaction: &Compaction, reader: Reader<'_>) -> Markup {
     let starts = starts(&compaction.messages);
     let sources = sources(compaction);
     html! {
         section.messages {
             h2 #messages { "Messages, before and after" }
+            (legend(compaction))
             (filters(compaction))
             @if let Some(first) = starts.first() {
                 p.small { a href={ "#" (id(&compaction.messages[*first])) } { "First change ↓" }
@@ -125,6 +129,7 @@ fn row(compaction: &Compaction, message: &Message, around: &Around<'_>) -> Marku
                 span.number.soft { (places(message)) }
                 b { (name(message)) }
                 @if is_new { span.badge.folded { "new" } } @else { (badge(message.fate)) (tokens(&message.pieces)) }
+                @if has_checkpoint && !is_new { span.badge.folded { "checkpoint" } }
                 @if message.after.is_some_and(marked) { span.flag title="The provider keeps what stands before this place." { "⚑ breakpoint" } }
                 (steps(compaction, around))
             }

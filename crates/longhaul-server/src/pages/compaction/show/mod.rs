@@ -8,10 +8,13 @@
 mod messages;
 mod top;
 
+pub use messages::list;
+pub use top::top;
+
 use maud::{Markup, html};
 
 use super::model::Compaction;
-use crate::pages::words::symbol;
+use crate::pages::words::named;
 
 /// What the page around the view can do for its reader.
 #[derive(Clone, Copy, Default)]
@@ -20,13 +23,10 @@ pub struct Reader<'r> {
     pub recall: Option<&'r dyn Fn(&str) -> String>,
 }
 
-/// The whole view: what it came to, and every message.
+/// The whole view: what it came to, and every message. A page has one: its rows have ids to link to.
 #[must_use]
 pub fn view(compaction: &Compaction, reader: Reader<'_>) -> Markup {
-    html! {
-        (top::top(compaction))
-        (messages::list(compaction, reader))
-    }
+    html! { (top(compaction)) (list(compaction, reader)) }
 }
 
 /// So many lines, and bytes, of a long text are seen before it is opened.
@@ -39,7 +39,7 @@ fn text(text: &str) -> Markup {
         None => block(text),
         Some(seen) => html! {
             details.more {
-                summary { (block(seen)) span.open { "… show all, " (crate::pages::grouped(text.len() as u64)) " bytes" } }
+                summary { (block(seen)) span.open { "… show all, " (crate::pages::grouped(text.len() as u64)) " bytes" } span.shut { "show less" } }
                 (block(text))
             }
         },
@@ -56,7 +56,7 @@ fn opening(text: &str) -> Option<&str> {
         }
     }
     // Opening it for two more lines is not worth a click.
-    (text.len() > end + 160).then_some(&text[..end])
+    (text.len() > end + 160).then_some(text[..end].trim_end_matches('\r'))
 }
 
 /// A text with its line ends; characters that would turn or hide others are seen.
@@ -67,16 +67,18 @@ fn block(text: &str) -> Markup {
 /// Escapes a text, and shows what is not meant to be seen.
 fn visible(text: &str) -> Markup {
     let mut rest = text;
-    let mut parts: Vec<(&str, Option<char>)> = Vec::new();
-    while let Some((at, c, shown)) = rest.char_indices().find_map(|(at, c)| Some((at, c, symbol(c)?))) {
-        parts.push((&rest[..at], Some(shown)));
+    let mut parts: Vec<(&str, String)> = Vec::new();
+    while let Some((at, c, name)) = rest.char_indices().find_map(|(at, c)| Some((at, c, named(c)?))) {
+        // The line ends of other systems are line ends.
+        let is_end = c == '\r' && rest[at + 1..].starts_with('\n');
+        parts.push((&rest[..at], if is_end { String::new() } else { name }));
         rest = &rest[at + c.len_utf8()..];
     }
-    parts.push((rest, None));
+    parts.push((rest, String::new()));
     html! {
         @for (words, hidden) in parts {
             (words)
-            @if let Some(hidden) = hidden { span.control { (hidden) } }
+            @if !hidden.is_empty() { span.control { (hidden) } }
         }
     }
 }
@@ -87,10 +89,10 @@ mod tests {
 
     #[test]
     fn text_is_text_and_hidden_characters_are_seen() {
-        let shown = visible("<img src=x onerror=alert(1)>\u{202e}a\u{1b}[31m&").into_string();
+        let shown = visible("<img src=x onerror=alert(1)>\u{202e}a\u{1b}[31m&\r\n.").into_string();
         assert_eq!(
             shown,
-            "&lt;img src=x onerror=alert(1)&gt;<span class=\"control\">�</span>a<span class=\"control\">␛</span>[31m&amp;"
+            "&lt;img src=x onerror=alert(1)&gt;<span class=\"control\">U+202E</span>a<span class=\"control\">^[</span>[31m&amp;\n."
         );
     }
 

@@ -8,7 +8,9 @@ use crate::pages::compaction::model::Compaction;
 use crate::pages::compaction::{Account, Breakpoint};
 use crate::pages::{Fate, Part, badge, bar, dollars, grouped, shown};
 
-pub(super) fn top(compaction: &Compaction) -> Markup {
+/// What the compaction came to.
+#[must_use]
+pub fn top(compaction: &Compaction) -> Markup {
     let account = &compaction.account;
     html! {
         p.lead { (verdict(account)) }
@@ -27,7 +29,6 @@ pub(super) fn top(compaction: &Compaction) -> Markup {
                 ul { @for note in &account.notes { li { (shown(note)) } } }
             }
         }
-        (legend(compaction))
     }
 }
 
@@ -54,7 +55,7 @@ fn verdict(account: &Account) -> String {
 fn because(account: &Account) -> Markup {
     html! {
         "Engine " b { (shown(&account.engine)) } ": " (shown(&account.reason)) ". "
-        @if account.changed { "It was made because " (account.occasion()) ". " }
+        @if account.changed { "What set it off: " (account.occasion()) ". " }
         @if let Some(focus) = &account.focus { "What was to be kept first: " b { bdi { (shown(focus)) } } ". " }
         span.soft { "Tokens are counted by " (shown(&account.tokens.counted_by)) "." }
     }
@@ -165,14 +166,14 @@ fn breakpoints(title: &str, marks: &[Breakpoint]) -> Markup {
         h3 { (title) }
         @if marks.is_empty() { p.small.soft { "none" } } @else {
             div.wide-table { table.plain.full {
-                thead { tr { th { "behind" } th { "tokens up to it" } th { "lives" } th.right { "set by" } } }
+                thead { tr { th { "behind" } th { "after tokens" } th { "lives" } th.right { "set by" } } }
                 tbody {
                     @for mark in marks {
                         tr {
                             td { (mark.place) }
                             td { (grouped(mark.tokens.number())) }
                             td { (mark.lifetime) }
-                            td.right { (if mark.by_client { "the client" } else { "the gateway" }) }
+                            td.right { (if mark.by_client { "client" } else { "gateway" }) }
                         }
                     }
                 }
@@ -182,7 +183,7 @@ fn breakpoints(title: &str, marks: &[Breakpoint]) -> Markup {
 }
 
 /// What the marks of the list mean.
-fn legend(compaction: &Compaction) -> Markup {
+pub(super) fn legend(compaction: &Compaction) -> Markup {
     let says = |fate: Fate| match fate {
         Fate::Kept => "stands as it stood",
         Fate::Digested => "a shorter text stands in its place; open it for the original",
