@@ -49,6 +49,29 @@ def pages_of(world, name):
 
 
 @check
+def the_checks_notice_what_they_are_for(world):
+    with world.watched.page() as page:
+        page.goto(world.gateway.url + "/")
+        assert not page.evaluate(INJECTED) and not page.evaluate(CONTRAST) and sideways(page)[0] <= 0
+        page.evaluate("""() => {
+          const one = document.createElement("img");
+          one.setAttribute("onerror", "1");
+          const wide = document.createElement("p");
+          wide.textContent = "W".repeat(3000) + "\u202e";
+          wide.className = "soft";
+          document.querySelector("main").append(one, wide);
+          for (const data of document.querySelectorAll("data")) data.value = "12345678";
+        }""")
+        assert len(page.evaluate(INJECTED)) == 3, page.evaluate(INJECTED)
+        assert sideways(page)[0] > 0
+        try:
+            compared(page.locator("#cards"), world.gateway.ask("/api/overview"), "a changed page")
+        except AssertionError:
+            return
+        raise AssertionError("wrong numbers are not noticed")
+
+
+@check
 def the_pages_show_the_numbers_of_the_api(world):
     overview = world.gateway.ask("/api/overview")
     prompts, reads, outputs = (sum(column) for column in zip(*world.upstream.usages))

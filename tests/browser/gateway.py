@@ -48,10 +48,10 @@ class Gateway:
         request = urllib.request.Request(self.url + session.path, json.dumps(body).encode(), headers)
         try:
             with urllib.request.urlopen(request, timeout=60) as response:
-                status, text = response.status, response.read()
+                status, answer = response.status, response.read()
         except urllib.error.HTTPError as error:
-            status, text = error.code, error.read()
-        assert status == expect, (status, text[:500])
+            status, answer = error.code, error.read()
+        assert status == expect, (status, answer[:500])
         self.sent += 1
 
     def replay(self, session):

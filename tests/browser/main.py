@@ -31,8 +31,6 @@ class World:
         known = set(self.gateway.names())
         self.gateway.replay_hostile()
         self.hostile = next(iter(set(self.gateway.names()) - known))
-        # What failed was no answer, and nothing is known of what it would have used.
-        self.gateway.sent = self.gateway.ask("/api/overview")["totals"]["requests"]
 
     def closed(self):
         """Another gateway, for which a key is needed."""

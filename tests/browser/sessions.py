@@ -14,6 +14,7 @@ REAL = (
 )
 # So many requests of a session are sent at most.
 REQUESTS = 24
+SMALLEST = 4096
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 
 
@@ -35,7 +36,9 @@ def growing(dialect, body, most=REQUESTS):
 
     ends = [at for at in range(2, len(items)) if replies(at) and not replies(at - 1)] + [len(items)]
     step = -(-len(ends) // most)
-    return [{**body, key: items[:end]} for end in ends[step - 1 :: step]]
+    bodies = [{**body, key: items[:end]} for end in ends[step - 1 :: step]]
+    # A smaller one belongs to no session.
+    return [one for one in bodies if len(json.dumps(one)) >= SMALLEST]
 
 
 def real():
