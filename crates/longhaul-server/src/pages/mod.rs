@@ -22,7 +22,7 @@ mod words;
 pub use bar::{Part, bar};
 pub use longhaul_engine::tokens::grouped;
 pub use maud::{Markup, PreEscaped};
-pub use words::{ago, clock, dollars, lasted, short, shown, stamp};
+pub use words::{ago, clock, dollar_tick, dollars, lasted, short, shown, stamp};
 
 use maud::{DOCTYPE, html};
 

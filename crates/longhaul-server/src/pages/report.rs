@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::chart::{Along, Chart, Limit, Line, key};
 use super::compaction::{Compaction, Reader, list, top};
-use super::words::{clock, dollars, short, shown};
+use super::words::{clock, dollar_tick, dollars, short, shown};
 use super::{Theme, document, grouped, inline_style};
 
 /// Nothing but the sheet in the page itself: no script, no picture, no request to anybody, whatever the transcript holds.
@@ -86,7 +86,7 @@ fn course(story: &Story) -> Markup {
             }
             figure {
                 h3 { "Dollars spent so far" }
-                (draw(story, "dollars", |before, turn| before + turn.paid().0, &dollars))
+                (draw(story, "dollars", |before, turn| before + turn.paid().0, &dollar_tick))
             }
         }
     }

@@ -28,6 +28,15 @@ pub fn dollars(amount: f64) -> String {
     format!("{sign}${text}")
 }
 
+/// A sum along an axis, with as many digits as tell one tick from the next: `$0.50`, `$0.00005`.
+#[must_use]
+pub fn dollar_tick(amount: f64) -> String {
+    let digits = format!("{amount:.6}");
+    let short = digits.trim_end_matches('0');
+    let least = digits.find('.').map_or(digits.len(), |point| point + 3);
+    format!("${}", &digits[..short.len().max(least)])
+}
+
 /// `2026-11-17 19:58 UTC`, of seconds since 1970.
 #[must_use]
 pub fn stamp(seconds: i64) -> String {

@@ -46,7 +46,7 @@ const DRAWINGS: [Drawing; 3] = [
         unit: "dollars",
         says: "Flat is cheap. A compaction (○) costs a step now, and makes the line flatter after it.",
         value: |before, turn| before + turn.paid().0,
-        label: dollars,
+        label: pages::dollar_tick,
         scale: Scale::Lines,
     },
     Drawing {
@@ -67,14 +67,6 @@ const DRAWINGS: [Drawing; 3] = [
         scale: Scale::Window,
     },
 ];
-
-/// As many digits as tell one tick from the next: `$0.50`, `$0.00005`.
-fn dollars(amount: f64) -> String {
-    let digits = format!("{amount:.6}");
-    let short = digits.trim_end_matches('0');
-    let least = digits.find('.').map_or(digits.len(), |point| point + 3);
-    format!("${}", &digits[..short.len().max(least)])
-}
 
 /// The whole page.
 pub(super) fn page(answer: &Answer, shown: &str) -> String {

@@ -28,16 +28,35 @@ pub fn list(compaction: &Compaction, reader: Reader<'_>) -> Markup {
                 }
             }
             (preamble(compaction))
-            div.long {
-                @for (at, message) in compaction.messages.iter().enumerate() {
-                    @if compaction.caching.cold_from.is_some() && message.after == compaction.caching.cold_from {
-                        p.cold { "What stands above stays cached. From here on the provider reads anew." }
+            div.chunks {
+                @for (chunk, messages) in compaction.messages.chunks(CHUNK).enumerate() {
+                    div class={ "chunk" @for fate in fates(messages) { " has-" (fate.name()) } } {
+                        @for (at, message) in (chunk * CHUNK..).zip(messages) {
+                            @if compaction.caching.cold_from.is_some() && message.after == compaction.caching.cold_from {
+                                p.cold { "What stands above stays cached. From here on the provider reads anew." }
+                            }
+                            (row(compaction, message, &Around { starts: &starts, at, sources: &sources, reader }))
+                        }
                     }
-                    (row(compaction, message, &Around { starts: &starts, at, sources: &sources, reader }))
                 }
             }
         }
     }
+}
+
+/// So many messages are one part of the list: a browser looks at parts that are far away as one, and not at thousands of rows.
+const CHUNK: usize = 24;
+
+/// What became of some messages, each fate once. The checkpoint is shown with what was folded.
+fn fates(messages: &[Message]) -> impl Iterator<Item = Fate> {
+    let is_there = |fate: Fate, message: &Message| {
+        message.fate == fate || fate == Fate::Folded && has_checkpoint(message)
+    };
+    Fate::ALL.into_iter().filter(move |fate| messages.iter().any(|message| is_there(*fate, message)))
+}
+
+fn has_checkpoint(message: &Message) -> bool {
+    message.added.iter().any(|added| matches!(added, Added::Checkpoint))
 }
 
 /// What a row knows of those around it.
@@ -80,19 +99,16 @@ fn id(message: &Message) -> String {
     }
 }
 
-/// Radio buttons that the sheet reads: no script is needed to hide rows.
+/// Radio buttons that the sheet reads: no script is needed to hide rows. They stand beside the list, where a rule about what
+/// follows them is cheap; one about what is inside the page would be looked up anew in all of it whenever somebody scrolls.
 fn filters(compaction: &Compaction) -> Markup {
     let count = |fate: Fate| compaction.count(fate);
     html! {
-        fieldset.filter {
-            legend.hidden { "Which messages are shown" }
-            label { input #show-all type="radio" name="show" checked; " all " span.soft { (grouped(compaction.account.messages.before)) } }
-            @for fate in Fate::ALL {
-                label {
-                    input id={ "show-" (fate.name()) } type="radio" name="show" disabled[count(fate) == 0];
-                    " " (badge(fate)) " " span.soft { (grouped(count(fate) as u64)) }
-                }
-            }
+        input.show #show-all type="radio" name="show" checked;
+        label for="show-all" { "all " span.soft { (grouped(compaction.account.messages.before)) } }
+        @for fate in Fate::ALL {
+            input.show id={ "show-" (fate.name()) } type="radio" name="show" disabled[count(fate) == 0];
+            label for={ "show-" (fate.name()) } { (badge(fate)) " " span.soft { (grouped(count(fate) as u64)) } }
         }
     }
 }
@@ -120,7 +136,7 @@ fn preamble(compaction: &Compaction) -> Markup {
 
 fn row(compaction: &Compaction, message: &Message, around: &Around<'_>) -> Markup {
     let is_new = message.before.is_none();
-    let has_checkpoint = message.added.iter().any(|added| matches!(added, Added::Checkpoint));
+    let has_checkpoint = has_checkpoint(message);
     let class = if has_checkpoint { "checkpoint" } else { message.fate.name() };
     let marked = |after: usize| compaction.caching.after.iter().any(|mark| mark.message == Some(after));
     html! {
