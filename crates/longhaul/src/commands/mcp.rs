@@ -45,7 +45,7 @@ async fn stdio(store: Store, offered: mcp::Settings) -> Result<(), Failure> {
     // Whoever started it owns the store's file as well.
     let server = Server::new(store, offered, Access::All);
     tokio::select! {
-        served = server.serve_stdio() => served.map_err(Failure::World),
+        ended = server.serve_stdio() => ended.map_err(Failure::World),
         () = interrupts.next() => Ok(()),
     }
 }
