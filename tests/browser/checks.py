@@ -4,8 +4,8 @@ import json
 import re
 import time
 
-from sessions import PAYLOADS
-from watched import DESKTOP, PHONE, sideways
+from sessions import PAYLOADS, hostile
+from watched import DESKTOP, PHONE, Watched, sideways
 
 CHECKS = []
 
@@ -380,6 +380,27 @@ INJECTED = """() => {
   if (getComputedStyle(document.body).display === "none") wrong.push("the page is hidden");
   return wrong.slice(0, 5);
 }"""
+
+
+@check
+def a_report_of_payloads_is_as_harmless(world):
+    """`longhaul report` writes one file that is opened from a disk, with the same view in it."""
+    body, report = world.gateway.folder / "hostile.json", world.gateway.folder / "report.html"
+    body.write_text(json.dumps(hostile().bodies[-1]))
+    world.gateway.run("report", str(body), "-o", str(report), "--to-tokens", "20000", "--quiet")
+    for viewport in (PHONE, DESKTOP):
+        with Watched(world.browser, "file://").page(viewport) as page:
+            page.goto(report.as_uri())
+            for part in page.locator("details:not([open]) > summary").all()[:20]:
+                if part.is_visible():
+                    part.click()
+            assert page.locator(".pwned").count() == 0
+            assert page.evaluate("() => window.pwned === undefined && getComputedStyle(document.body).display !== 'none'")
+            handlers = "() => [...document.querySelectorAll('*')].filter((one) => [...one.attributes].some(({ name }) => name.startsWith('on'))).length"
+            assert page.evaluate(handlers) == 0
+            assert "<script>window.pwned=1" in page.locator("main").inner_text(), "it is not shown as it is"
+            over, out = sideways(page)
+            assert over <= 0, f"at {viewport['width']}: {over} px, {out}"
 
 
 @check

@@ -46,6 +46,9 @@ class Watched:
 
     def _response(self, response):
         headers = response.headers
+        # A file has its policy in itself.
+        if response.url.startswith("file:"):
+            return
         if "text/html" in headers.get("content-type", "") and "default-src 'none'" not in headers.get("content-security-policy", ""):
             self.wrong.append(f"a page without a policy: {response.url}")
 
