@@ -38,6 +38,7 @@ mod ground;
 mod histories;
 mod keys;
 mod migrations;
+mod overviews;
 mod races;
 mod real;
 mod recalls;
@@ -114,6 +115,7 @@ fn main() {
         standings::tests,
         keys::tests,
         traffic::tests,
+        overviews::tests,
         retention::tests,
         migrations::tests,
         tenants::tests,
