@@ -37,40 +37,40 @@ def session():
             whole["messages"].append(again)
 
 
-# Tasks over 50 ms block whoever scrolls; frames say how it felt.
-WATCH = """
-window.long = []; window.frames_at = [];
-new PerformanceObserver(list => list.getEntries().forEach(e => window.long.push(e.duration))).observe({entryTypes: ['longtask'], buffered: true});
-"""
+# What is done in one frame: the page is scrolled, and the browser does what that takes.
+STEPS = {
+    "line by line (120 px)": "scrollBy(0, 120)",
+    "from end to end": "scrollTo(0, document.documentElement.scrollHeight * at / 300)",
+}
 SCROLL = """
 async () => {
-  const frames = []; let last = performance.now(); const height = document.documentElement.scrollHeight;
-  window.long.length = 0;
+  const frames = []; let last = performance.now(); scrollTo(0, 0);
   for (let at = 0; at < 300; at++) {
-    window.scrollTo(0, height * at / 300);
+    STEP;
     await new Promise(done => requestAnimationFrame(done));
     const now = performance.now(); frames.push(now - last); last = now;
   }
-  frames.sort((a, b) => a - b);
-  return {frames: frames.length, median: frames[150], p95: frames[285], worst: frames[299], long_tasks: window.long.length, longest_task: Math.max(0, ...window.long), height};
-}
-"""
-WHEEL = """
-async () => {
-  const frames = []; let last = performance.now(); window.long.length = 0; window.scrollTo(0, 0);
-  for (let at = 0; at < 300; at++) {
-    window.scrollBy(0, 120);
-    await new Promise(done => requestAnimationFrame(done));
-    const now = performance.now(); frames.push(now - last); last = now;
-  }
-  frames.sort((a, b) => a - b);
-  return {frames: frames.length, median: frames[150], p95: frames[285], worst: frames[299], long_tasks: window.long.length, longest_task: Math.max(0, ...window.long)};
+  return frames;
 }
 """
 
 
-def rounded(value):
-    return {key: round(number, 1) for key, number in value.items()}
+def spread(values):
+    values = sorted(values)
+    at = lambda share: values[min(len(values) - 1, int(share * len(values)))] if values else 0
+    return f"median {at(0.5):.1f}, 95 of 100 {at(0.95):.1f}, worst {at(1):.1f}"
+
+
+def tasks(browser, folder, view, work):
+    """The processor time of each task of the page's main thread, in ms: what somebody else does on the machine is not in it."""
+    trace = Path(folder) / "trace.json"
+    browser.start_tracing(page=view, path=str(trace), categories=["devtools.timeline", "disabled-by-default-devtools.timeline", "toplevel"])
+    given = work()
+    browser.stop_tracing()
+    events = json.loads(trace.read_text())["traceEvents"]
+    main = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name" and e["args"]["name"] == "CrRendererMain"}
+    ran = [e.get("tdur", 0) / 1000 for e in events if e["name"] == "RunTask" and (e["pid"], e["tid"]) in main]
+    return given, ran
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -89,18 +89,16 @@ with tempfile.TemporaryDirectory() as folder:
             view = browser.new_page(viewport={"width": width, "height": height})
             asked = []
             view.on("request", lambda request: asked.append(request.url))
-            view.add_init_script(WATCH)
-            start = time.monotonic()
-            view.goto(page.as_uri(), wait_until="load")
-            loaded = (time.monotonic() - start) * 1000
+            _, ran = tasks(browser, folder, view, lambda: view.goto(page.as_uri(), wait_until="load"))
             view.wait_for_timeout(500)
             paint = view.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null")
-            opening = view.evaluate("({count: window.long.length, longest: Math.max(0, ...window.long)})")
             elements = view.evaluate("document.querySelectorAll('*').length")
-            print(f"{width}x{height}: first paint {paint and round(paint)} ms, loaded {loaded:.0f} ms, {elements:,} elements, requests {len(asked)}")
-            print(f"  tasks over 50 ms while it opens: {rounded(opening)}")
-            print(f"  line by line, ms: {rounded(view.evaluate(WHEEL))}")
-            print(f"  from end to end in 300 jumps, ms: {rounded(view.evaluate(SCROLL))}")
+            print(f"{width}x{height}: first paint after {paint and round(paint)} ms, {elements:,} elements, requests {len(asked)}")
+            print(f"  opening: {sum(ran):.0f} ms of the processor, the longest task {max(ran):.0f} ms")
+            for name, step in STEPS.items():
+                frames, ran = tasks(browser, folder, view, lambda: view.evaluate(SCROLL.replace("STEP", step)))
+                long = sum(task > 50 for task in ran)
+                print(f"  {name}, 300 frames: {sum(ran) / 300:.1f} ms of the processor a frame, the longest task {max(ran):.0f} ms, {long} over 50 ms; frames {spread(frames)} ms")
             print(f"  sideways: {view.evaluate('document.documentElement.scrollWidth - innerWidth')} px")
             start = time.monotonic()
             view.evaluate("document.querySelector('#show-digested:not(:disabled), #show-folded').click()")
