@@ -143,11 +143,11 @@ async fn the_first_page_of_a_long_session_is_an_overview_of_all_of_it() {
     opens_all_of(&reach, &overview).await;
 
     // And closer: every step is on some page, once.
+    let target = regex::Regex::new(r#"make target(\d+)""#).unwrap();
     let (mut from, mut seen) = (0, Vec::new());
     loop {
         let page = ask(&reach, Tool::Outline, json!({"from": from.to_string()})).await;
         assert!(page.chars().count() < MOST, "{page}");
-        let target = regex::Regex::new(r#"make target(\d+)""#).unwrap();
         seen.extend(target.captures_iter(&page).map(|found| found[1].parse::<usize>().unwrap()));
         let Some((_, next)) = page.split_once("Give from: ") else { break };
         from = next.split(' ').next().unwrap().parse().unwrap();

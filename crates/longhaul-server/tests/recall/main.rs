@@ -1,6 +1,11 @@
 //! What holds of the recall tools: what they find, that every answer is framed and bounded, and that nothing a model writes breaks them.
 
-#![allow(clippy::unwrap_used, clippy::similar_names, reason = "all of it is test code, in functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::similar_names,
+    clippy::format_collect,
+    reason = "all of it is test code, in functions too"
+)]
 
 mod answers;
 mod hostile;
