@@ -246,3 +246,27 @@ async fn an_upstream_that_fails_in_between_is_an_error_and_no_trace() {
         assert!(said.text.contains("The types were mismatched."), "{form:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_calls_whatever_it_is_told_comes_to_an_end_without_a_trace() {
+    for form in every_form() {
+        let speaker =
+            says(|request, _| match offers_recall(request) && request.to_string().contains(QUESTION) {
+                true => Say::text("Again.").and_calls("recall_outline", json!({})),
+                false => Say::text("ok"),
+            });
+        let simulator = Simulator::start(Settings { speaker, ..Settings::window(WINDOW) }).await;
+        let (ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        agent.says(QUESTION);
+        simulator.take();
+        let bytes = ground.post_json(agent.path(), &agent.body()).await.bytes().await.unwrap();
+        let reply = String::from_utf8_lossy(&bytes);
+        assert!(!reply.contains("recall_"), "{form:?}: {reply}");
+        assert_eq!(agent.hears(&bytes).calls, 0, "{form:?}: {reply}");
+        assert_eq!(simulator.seen().len(), 12, "{form:?}");
+        agent.says("Enough.");
+        simulator.take();
+        let response = ground.post_json(agent.path(), &agent.body()).await;
+        assert_eq!(response.status(), 200, "{form:?}: nothing is left that nobody answered");
+    }
+}

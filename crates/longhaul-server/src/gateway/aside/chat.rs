@@ -8,6 +8,7 @@ use super::sieve::{Call, Fields, Heard, Sieve, Used, arguments, ours, push};
 const FIELDS: Fields =
     Fields { input: "prompt_tokens", output: "completion_tokens", total: Some("total_tokens") };
 const DONE: &[u8] = b"[DONE]";
+const PLAIN: [&str; 4] = ["role", "content", "tool_calls", "tool_call_id"];
 /// What parts the words of two answers, which become one text.
 const BETWEEN: &str = "\n\n";
 /// The words for having called a tool. Some upstreams call and say that they just stopped.
@@ -104,6 +105,7 @@ impl Chat {
         for (name, value) in delta {
             match (name.as_str(), value) {
                 ("role" | "tool_calls", _) | (_, Value::Null) => {}
+                (_, Value::Array(more)) if more.is_empty() => {}
                 (_, Value::String(more)) => match self.message.get_mut(name) {
                     Some(Value::String(text)) => text.push_str(more),
                     _ => drop(self.message.insert(name.clone(), value.clone())),
@@ -209,6 +211,15 @@ impl Chat {
     }
 }
 
+/// A message with what every server takes: some send fields that they refuse to be sent.
+pub(super) fn plain(message: &Value) -> Value {
+    let mut message = message.clone();
+    if let Some(fields) = message.as_object_mut() {
+        fields.retain(|name, _| PLAIN.contains(&name.as_str()));
+    }
+    message
+}
+
 fn written(chunk: &Value) -> Vec<u8> {
     format!("data: {chunk}\n\n").into_bytes()
 }
@@ -274,6 +285,7 @@ impl Sieve for Chat {
         Some(Heard {
             reply: vec![self.message_of(said, calls)],
             calls: self.calls.iter().filter_map(call).collect(),
+            has_ours: self.has_ours(),
             has_others: self.has_others(),
             usage: self.used.usage(),
         })

@@ -170,6 +170,7 @@ impl Sieve for Messages {
         Some(Heard {
             reply: vec![json!({"role": "assistant", "content": content.collect::<Vec<_>>()})],
             calls: self.blocks.values().filter_map(call).collect(),
+            has_ours: self.has_ours(),
             has_others: self.has_others(),
             usage: self.used.usage(),
         })

@@ -246,6 +246,7 @@ impl Sieve for Responses {
         Some(Heard {
             reply: self.items.values().map(|item| item.value.clone()).collect(),
             calls: self.items.values().filter_map(call).collect(),
+            has_ours: self.has_ours(),
             has_others: self.has_others(),
             usage: self.used.usage(),
         })

@@ -23,6 +23,8 @@ pub(super) struct Heard {
     pub(super) reply: Vec<Value>,
     /// The calls of our tools that can be answered: none of a reply that broke off in the midst of one.
     pub(super) calls: Vec<Call>,
+    /// Whether the reply calls our tools at all.
+    pub(super) has_ours: bool,
     /// Whether the client has calls to answer.
     pub(super) has_others: bool,
     pub(super) usage: Option<Usage>,

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::dress::{Aside, Shown};
 use super::events::Split;
-use super::responses;
 use super::sieve::{Call, Heard, Sieve, sieve};
+use super::{chat, responses};
 use crate::gateway::{Gateway, forward};
 use crate::recall::{Answer, Reach};
 use crate::store::{SessionId, Tenant};
@@ -66,6 +66,8 @@ pub(in crate::gateway) struct Talk {
     /// What was said aside, as messages or items behind the body.
     said: Vec<Value>,
     answers: usize,
+    /// Whether anything was taken out.
+    has_hidden: bool,
     /// Whether all was handed on.
     is_over: bool,
     spent: Arc<Mutex<Spent>>,
@@ -82,6 +84,7 @@ impl Talk {
             pieces,
             said: Vec::new(),
             answers: 0,
+            has_hidden: false,
             is_over: false,
             spent,
         }
@@ -105,16 +108,15 @@ impl Talk {
         Ok((!out.is_empty()).then(|| out.into()))
     }
 
-    /// All that the client may see, where answers are documents. An answer that cannot be read is handed on as it came, and so is an
-    /// error in the place of a later one.
+    /// All that the client may see, where answers are documents. An answer that cannot be read is handed on as it came.
     pub(in crate::gateway) async fn whole(mut self) -> Result<Bytes, Trouble> {
         loop {
             let bytes = self.all().await?;
             let Ok(document) = serde_json::from_slice(&bytes) else { return Ok(bytes) };
             self.sieve.whole(document);
             if !self.goes_on(&mut Vec::new()).await? {
-                let is_untouched =
-                    self.answers == 0 && self.said.is_empty() && self.asked.dialect != Dialect::Responses;
+                // A response repeats its request's tools, and ours are among them.
+                let is_untouched = !self.has_hidden && self.asked.dialect != Dialect::Responses;
                 return Ok(if is_untouched { bytes } else { self.sieve.document().to_string().into() });
             }
         }
@@ -133,11 +135,18 @@ impl Talk {
 
     /// An answer has ended: whether another follows.
     async fn goes_on(&mut self, out: &mut Vec<u8>) -> Result<bool, Trouble> {
-        let Some(Heard { reply, calls, has_others, usage }) = self.sieve.heard() else {
+        let Some(Heard { reply, calls, has_ours, has_others, usage }) = self.sieve.heard() else {
             self.sieve.close(out);
             return Ok(false);
         };
         self.used(usage);
+        self.has_hidden |= has_ours;
+        let is_broken_off = has_ours && calls.is_empty();
+        if is_broken_off || self.answers > MOST_ANSWERS + MOST_REMINDERS {
+            // There are calls that nobody answers: nothing of them may come again.
+            self.sieve.close(out);
+            return Ok(false);
+        }
         self.said.extend(match self.asked.dialect {
             Dialect::Responses => responses::sent_again(reply, responses::keeps(&self.asked.body)),
             Dialect::Chat | Dialect::Messages => reply,
@@ -203,7 +212,7 @@ impl Talk {
         answer
     }
 
-    /// Asks again, with what was said since; where that is too long, with less.
+    /// Asks again, with what was said since; where that is too long, with less, and where it has fields that are refused, without.
     async fn ask(&mut self, calls: &[Call], results: Vec<Answer>) -> Result<Response, Trouble> {
         let dialect = self.asked.dialect;
         let mut said = self.said.clone();
@@ -212,6 +221,10 @@ impl Talk {
         if let Some(Trouble::TooLong { .. } | Trouble::TooLarge(_)) = &answer.trouble {
             said.clone_from(&self.said);
             said.extend(behind(dialect, calls, &vec![wrong(NO_ROOM); calls.len()]));
+            answer = self.send(&said).await?;
+        }
+        if matches!(answer.trouble, Some(Trouble::BadRequest(_))) && dialect == Dialect::Chat {
+            said = said.iter().map(chat::plain).collect();
             answer = self.send(&said).await?;
         }
         self.said = said;
