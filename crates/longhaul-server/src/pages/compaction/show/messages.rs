@@ -126,7 +126,7 @@ fn preamble(compaction: &Compaction) -> Markup {
         @if preamble.tools > 0 {
             article.message.kept {
                 header {
-                    b { (grouped(preamble.tools as u64)) " tool definitions" } (badge(Fate::Kept))
+                    b { (grouped(preamble.tools as u64)) (if preamble.tools == 1 { " tool definition" } else { " tool definitions" }) } (badge(Fate::Kept))
                     span.soft.number { (grouped(parts.tools.number())) " tokens" }
                 }
             }
