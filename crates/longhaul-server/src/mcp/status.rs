@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Server;
 use super::deeds::sizes;
+use super::whose::NONE;
 use crate::recall::arguments::Arguments;
 use crate::store::{At, Owned, Totals, Whose};
 
@@ -50,8 +51,7 @@ impl Server {
         }
         all.sort_by_key(|owned| std::cmp::Reverse((owned.session.updated, owned.session.id)));
         if all.is_empty() {
-            // It says how sessions come to be.
-            return self.find(whose, Some("latest")).await.map(|owned| owned.session.name);
+            return Err(NONE.to_owned());
         }
         let more = if all.len() > LISTED { " and older ones" } else { "" };
         all.truncate(LISTED);

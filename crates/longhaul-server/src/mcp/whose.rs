@@ -6,6 +6,9 @@ use crate::store::{Owned, StoreError, Tenant, Whose};
 
 /// The word for the session written last.
 const LATEST: &str = "latest";
+/// What is said where there is none.
+pub(super) const NONE: &str =
+    "there are no sessions yet: they come with longhaul serve, run, import and compress --store";
 
 /// Who may see what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +47,7 @@ impl Server {
             return Err(format!("several sessions begin with '{}'; give more of the id", told(name)));
         }
         found.pop().ok_or_else(|| match name {
-            LATEST => {
-                "there are no sessions yet: they come with longhaul serve, run, import and compress --store"
-                    .to_owned()
-            }
+            LATEST => NONE.to_owned(),
             name => format!("there is no session '{}'; status lists them", told(name)),
         })
     }

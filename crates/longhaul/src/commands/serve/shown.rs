@@ -7,7 +7,7 @@ use longhaul_server::gateway::Access;
 use serde::Serialize;
 
 use crate::agents;
-use crate::config::Listen;
+use crate::config::{Listen, Recall};
 use crate::output::{FAINT, FAIR, Line, Page, STRONG};
 use crate::route;
 use crate::serving::Plan;
@@ -19,6 +19,8 @@ pub(super) struct Shown {
     store: String,
     engine: &'static str,
     compression: bool,
+    /// When models are offered the recall tools.
+    recall: Recall,
     threshold: f64,
     hygiene_threshold: f64,
     summaries: String,
@@ -64,6 +66,7 @@ impl Shown {
             store: plan.store.shown(),
             engine: engine.context.engine.name(),
             compression: shell.compression.enabled,
+            recall: shell.gateway.recall,
             threshold: engine.compression.threshold,
             hygiene_threshold: shell.compression.hygiene_threshold,
             summaries: plan.summaries.clone(),
@@ -81,6 +84,7 @@ impl Shown {
     pub(super) fn page(&self) -> Page {
         let mut page = Page::default();
         page.line(Line::from("longhaul listens on ").styled(STRONG, &self.url));
+        page.line(Line::default().styled(FAINT, "what it does is shown there, in a browser"));
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let engine = if self.compression {
             let (due, hygiene) = (percent(self.threshold), percent(self.hygiene_threshold));
@@ -92,6 +96,7 @@ impl Shown {
             ("store".to_owned(), self.store.clone()),
             ("engine".to_owned(), engine),
             ("summaries".to_owned(), self.summaries.clone()),
+            ("recall".to_owned(), when(self.recall).to_owned()),
         ];
         rows.extend(self.caching.iter().map(|status| ("caching".to_owned(), status.clone())));
         for Upstream { dialect, address, payer, .. } in &self.upstreams {
@@ -109,6 +114,15 @@ impl Shown {
             page.line(Line::default().styled(FAIR, warning));
         }
         page
+    }
+}
+
+/// When models can reach back, in words.
+fn when(recall: Recall) -> &'static str {
+    match recall {
+        Recall::Off => "models are offered no tools for it",
+        Recall::Auto => "models are offered tools for it once something was compacted",
+        Recall::On => "models are offered tools for it from the first request on",
     }
 }
 

@@ -70,10 +70,13 @@ fn tiles(account: &Account) -> Markup {
             format!("{} kept", grouped(units.kept)),
             format!("of the steps and messages; {} digested, {} folded, {} dropped", grouped(units.digested), grouped(units.summarized), grouped(units.dropped)),
         ))
-        (tile(
-            format!("{} of {}", grouped(evidence.kept), grouped(evidence.found)),
-            format!("facts are still said; {} can be recalled, {} are lost", grouped(evidence.recallable), grouped(evidence.lost)),
-        ))
+        // A gateway has no time to count them.
+        @if evidence.found > 0 {
+            (tile(
+                format!("{} of {}", grouped(evidence.kept), grouped(evidence.found)),
+                format!("facts are still said; {} can be recalled, {} are lost", grouped(evidence.recallable), grouped(evidence.lost)),
+            ))
+        }
         @if let Some(usd) = cost.usd {
             (tile(dollars(usd), format!("once, for {} tokens that are read anew", grouped(cost.cold_tokens))))
         } @else {
