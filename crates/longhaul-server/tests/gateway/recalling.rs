@@ -250,11 +250,13 @@ async fn an_upstream_that_fails_in_between_is_an_error_and_no_trace() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_that_calls_whatever_it_is_told_comes_to_an_end_without_a_trace() {
     for form in every_form() {
-        let speaker =
-            says(|request, _| match offers_recall(request) && request.to_string().contains(QUESTION) {
-                true => Say::text("Again.").and_calls("recall_outline", json!({})),
-                false => Say::text("ok"),
-            });
+        let speaker = says(|request, _| {
+            if offers_recall(request) && request.to_string().contains(QUESTION) {
+                Say::text("Again.").and_calls("recall_outline", json!({}))
+            } else {
+                Say::text("ok")
+            }
+        });
         let simulator = Simulator::start(Settings { speaker, ..Settings::window(WINDOW) }).await;
         let (ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
         agent.says(QUESTION);
