@@ -190,9 +190,7 @@ impl Job {
         incoming: &Incoming<'_>,
     ) -> Touched {
         memory.asides.turn_to(session.view());
-        let wants_tools = policy.window >= aside::SMALLEST_WINDOW
-            && self.wants_tools(session, memory)
-            && aside::offers(sent.body);
+        let wants_tools = self.wants_tools(session, memory) && aside::offers(sent.body);
         let dressed = wants_tools.then(|| aside::dressed(sent, &incoming.chain, &memory.asides)).flatten();
         let marked = {
             let read = dressed.as_deref().and_then(|body| wire::parse(self.dialect, body).ok());
@@ -214,7 +212,12 @@ impl Job {
             Recall::Auto => !session.ledger().is_empty(),
             Recall::On => true,
         };
-        is_wanted && !memory.is_untooled && session.is_recorded() && session.id().is_some()
+        let has_room = |policy: Policy| policy.window >= aside::SMALLEST_WINDOW;
+        is_wanted
+            && !memory.is_untooled
+            && session.is_recorded()
+            && session.id().is_some()
+            && session.policy().is_some_and(has_room)
     }
 
     /// Sets the cache marks, and says what is to be expected of the cache.
