@@ -211,6 +211,8 @@ impl Meter {
             left -= messages;
             *part += Tokens(MESSAGE_FRAMING.0 * messages);
         };
+        // Several units can share a message, and then there are fewer messages than they own: what opens the list comes first.
+        add(&mut parts.system, transcript.lead());
         for unit in &transcript.units {
             match &unit.kind {
                 UnitKind::Step { exchanges, .. } => {

@@ -120,7 +120,12 @@ fn tokens_over_time(overview: &Overview) -> Markup {
     let names = thresholds(&overview.thresholds);
     let (mut near, far): (Vec<_>, Vec<_>) = names.iter().partition(|(at, _)| *at <= most * IN_SIGHT);
     near.truncate(DRAWN);
-    let limits: Vec<Limit<'_>> = near.iter().map(|(at, name)| Limit { at: *at, name }).collect();
+    // Several names would stand on one another: they are told below.
+    let limits: Vec<Limit<'_>> = match near.as_slice() {
+        [(at, name)] => vec![Limit { at: *at, name }],
+        several => several.iter().map(|(at, _)| Limit { at: *at, name: "" }).collect(),
+    };
+    let told = if near.len() > 1 { near.as_slice() } else { &[] };
     let chart = Chart {
         title: "Tokens over time",
         says: "The largest request of each stretch of time, as it came and as it was sent, with the thresholds at which compactions are due.",
@@ -140,6 +145,7 @@ fn tokens_over_time(overview: &Overview) -> Markup {
                     ul.legend {
                         li { (key(0)) "largest request as it came" }
                         li { (key(1)) "largest request as sent; dots: compactions" }
+                        @for (at, name) in told { li { "┄ " (theirs(name)) ": " (grouped(*at as u64)) " tokens" } }
                     }
                     @for (at, name) in far { p.small { (theirs(name)) " at " (grouped(*at as u64)) " tokens is far above this." } }
                     (spans(course))

@@ -55,7 +55,7 @@ pub struct Dot {
 pub struct Limit<'c> {
     /// The value.
     pub at: f64,
-    /// Its name, which stands above it.
+    /// Its name, which stands above it; none where it is told elsewhere.
     pub name: &'c str,
 }
 
@@ -159,7 +159,9 @@ impl Chart<'_> {
                 (self.below(&frame, width))
                 @for limit in self.limits.iter().filter(|limit| limit.at <= self.top) {
                     (across("limit", frame.y(limit.at), w))
-                    text.limit x=(place(w - RIGHT)) y=(place(frame.y(limit.at) - 5.0)) text-anchor="end" { (shown(limit.name)) }
+                    @if !limit.name.is_empty() {
+                        text.limit x=(place(w - RIGHT)) y=(place(frame.y(limit.at) - 5.0)) text-anchor="end" { (shown(limit.name)) }
+                    }
                 }
                 @for line in self.lines {
                     path class={ "line c" (line.color) } d=(frame.path(&line.points)) {}

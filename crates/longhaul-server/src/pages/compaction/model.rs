@@ -8,7 +8,7 @@ use longhaul_engine::known::Known;
 use longhaul_engine::meter::{Meter, Parts};
 use longhaul_engine::models::Model;
 use longhaul_engine::plan::What;
-use longhaul_engine::transcript::BlockKind;
+use longhaul_engine::transcript::{BlockKind, UnitKind};
 use longhaul_engine::wire::Role;
 use longhaul_engine::{Dialect, Tokens};
 
@@ -153,13 +153,15 @@ impl Compaction {
             known,
             meter,
             checkpoint: None,
-            folded: sides.account.checkpoint.is_some(),
+            // What an earlier compaction folded is folded still, though this one wrote nothing about it.
+            folded: sides.account.checkpoint.is_some()
+                || (has_checkpoint(&after) && !has_checkpoint(&before)),
         };
         let mut messages = builder.messages(&became);
         let checkpoint = builder.checkpoint.take();
         let checkpoint = checkpoint.map(|made| carried(made, &before, &mut messages));
         let checkpoint = checkpoint.map(|made| Checkpoint {
-            tokens: sides.account.checkpoint.as_ref().map_or(0, |said| said.tokens),
+            tokens: sides.account.checkpoint.as_ref().map_or(made.tokens, |said| said.tokens),
             stands_for: messages.iter().filter(|(message, _)| message.fate == Fate::Folded).count(),
             ..made
         });
@@ -179,6 +181,10 @@ impl Compaction {
     pub fn count(&self, fate: Fate) -> usize {
         self.messages.iter().filter(|message| message.before.is_some() && message.fate == fate).count()
     }
+}
+
+fn has_checkpoint(side: &Side<'_>) -> bool {
+    side.transcript.units.iter().any(|unit| matches!(unit.kind, UnitKind::Checkpoint(_)))
 }
 
 /// A message with the units that its blocks belong to.
@@ -260,7 +266,8 @@ impl Builder<'_, '_, '_> {
         let block = self.new.parts.get(after)?.get(at)?.block;
         let text = self.secrets.block(block);
         if what == What::Checkpoint && self.checkpoint.is_none() {
-            self.checkpoint = Some(Checkpoint::read(&text));
+            let tokens = self.meter.block(self.known, block).number();
+            self.checkpoint = Some(Checkpoint { tokens, ..Checkpoint::read(&text) });
             return Some(Added::Checkpoint);
         }
         Some(Added::Text(text))

@@ -99,6 +99,30 @@ fn small(tokens: u64) -> Wish {
 }
 
 #[test]
+fn what_an_earlier_compaction_folded_is_folded_still() {
+    let body = session(Dialect::Chat, 60);
+    let (outcome, seen) = compacted(&body, Dialect::Chat, EngineName::Compressor, &small(9_000));
+    assert!(seen.blocks(Fate::Folded) > 0);
+    // A later one only digests something, and its report knows of no checkpoint.
+    let account = Account { checkpoint: None, ..Account::of(&outcome.report).unwrap() };
+    let model = models::find("claude-sonnet-4-5");
+    let sides = Sides {
+        before: &body,
+        after: &outcome.body,
+        dialect: Some(Dialect::Chat),
+        account,
+        model: &model,
+        route: Route::Automatic,
+        status: String::new(),
+    };
+    let mut secrets = Secrets::Out(Box::new(Redactor::numbered(Rules::default())));
+    let later = Compaction::of(sides, &mut secrets, &mut Known::default()).unwrap();
+    assert_eq!(later.blocks(Fate::Folded), seen.blocks(Fate::Folded));
+    assert!(later.checkpoint.unwrap().tokens > 0);
+    assert_eq!(later.parts[0].system, later.parts[1].system, "nobody touched the system prompt");
+}
+
+#[test]
 fn what_the_bodies_show_is_what_the_report_says() {
     for dialect in DIALECTS {
         for engine in EngineName::ALL {
