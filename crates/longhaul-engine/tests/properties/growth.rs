@@ -204,22 +204,21 @@ fn a_replay_takes_time_in_proportion_to_the_steps() {
     }
 }
 
-/// The power of the input's size that the work grows with.
+/// The power of the input's size that the work grows with. What disturbs one attempt does not last to the next: small and large are
+/// held against each other within an attempt, and the attempt that was disturbed least counts.
 fn exponent<T>(make: impl Fn(usize) -> T, run: impl Fn(&T)) -> f64 {
     let (one, many) = (make(1), make(TIMES));
-    let least = |input: &T, so_far: Duration| {
+    let least = |input: &T| {
         let once = |_| {
             let start = processor_time();
             run(input);
             processor_time().saturating_sub(start)
         };
-        (0..RUNS).map(once).min().unwrap().min(so_far)
+        (0..RUNS).map(once).min().unwrap().as_secs_f64()
     };
-    let mut spent = (Duration::MAX, Duration::MAX);
     let mut found = f64::MAX;
     for _ in 0..ATTEMPTS {
-        spent = (least(&one, spent.0), least(&many, spent.1));
-        found = (spent.1.as_secs_f64() / spent.0.as_secs_f64()).log(TIMES as f64);
+        found = found.min((least(&many) / least(&one)).log(TIMES as f64));
         if found <= EXPONENT {
             break;
         }
