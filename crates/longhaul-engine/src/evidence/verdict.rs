@@ -49,11 +49,8 @@ impl Verdict {
         for block in exchange.results.iter().filter(|block| block.kind == BlockKind::Text) {
             let size = block.text.map_or(0, |text| text.at.len());
             let is_object = matches!(&*block.opening(2), "{\"" | "[{");
-            let text = if size <= ENDING || size <= SEARCHED && (failed || is_object) {
-                block.text()
-            } else {
-                block.ending(ENDING)
-            };
+            let is_read = size <= ENDING || size <= SEARCHED && (failed || is_object);
+            let text = if is_read { block.text() } else { block.ending(ENDING) };
             let (text, is_all) = match unwrapped(&text) {
                 Unwrapped::Words(words, is_all) => (words, is_all),
                 Unwrapped::Data(_) if failed => (text.clone(), true),
@@ -67,7 +64,10 @@ impl Verdict {
             // What only looked at something says nothing by its last line.
             if lines.is_empty() && (failed || !action.looks) {
                 let ending = clip::end_within(&text, ENDING);
-                printed(ending, action, is_all && ending.len() == text.len(), &mut lines);
+                let is_whole = is_read && is_all && ending.len() == text.len();
+                // What a cut left of a line says something else than the line.
+                let rest = ending.split_once('\n').map(|(_, rest)| rest).filter(|_| !is_whole);
+                printed(rest.unwrap_or(ending), action, is_whole, &mut lines);
             }
         }
         lines.truncate(MOST);
