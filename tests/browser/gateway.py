@@ -48,15 +48,19 @@ class Gateway:
         request = urllib.request.Request(self.url + session.path, json.dumps(body).encode(), headers)
         try:
             with urllib.request.urlopen(request, timeout=60) as response:
-                status, answer = response.status, response.read()
+                status, answer, action = response.status, response.read(), response.headers["x-longhaul-action"]
         except urllib.error.HTTPError as error:
-            status, answer = error.code, error.read()
+            status, answer, action = error.code, error.read(), None
         assert status == expect, (status, answer[:500])
         self.sent += 1
+        return action
 
     def replay(self, session):
         for body in session.bodies:
             self.send(session, body)
+
+    def replay_until_compacted(self, session):
+        assert any(self.send(session, body) == "compacted" for body in session.bodies)
 
     def replay_hostile(self):
         """The payloads, and an error that is one, too."""

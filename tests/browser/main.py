@@ -53,9 +53,10 @@ def main():
             if folder:
                 pictures.draw(world, folder)
                 return 0
+            world.gateway.replay_until_compacted(sessions.unlucky())
             sent = world.gateway.sent
             world.add_hostile()
-            print(f"{sent} requests of {len(replayed)} sessions were replayed, and one session of payloads", flush=True)
+            print(f"{sent} requests of {len(replayed) + 1} sessions were replayed, and one session of payloads", flush=True)
             failed = checks.run(world, rest)
             print(f"{world.watched.requests} requests of pages, none to another host")
         finally:

@@ -81,6 +81,11 @@ def made_up():
     ]
 
 
+def unlucky():
+    """A session that has been paid for making it smaller when it ends."""
+    return task("chat", "gpt-5", "Rename the port in the settings page.", 40)
+
+
 def body(dialect, model, turns, system="You are a careful programmer.", describe="Runs it."):
     items, names = [], []
     for at, turn in enumerate(turns):
