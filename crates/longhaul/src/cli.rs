@@ -28,6 +28,7 @@ pub(crate) use store::{
 };
 
 pub(crate) use summarize::SummarizeArgs;
+pub(crate) use wanted::Wanted;
 
 mod compress;
 mod keys;
@@ -36,6 +37,7 @@ mod report;
 mod serve;
 mod store;
 mod summarize;
+mod wanted;
 
 /// Keeps LLM agents working past their context window.
 #[derive(Debug, Parser)]

@@ -9,10 +9,24 @@ use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use http_body_util::BodyExt;
+use longhaul_engine::Tokens;
 use tokio::time::timeout;
 
 /// For so long what comes of a body that is too large is thrown away, before that is said.
 const LISTENS: Duration = Duration::from_secs(2);
+
+/// About so many bytes are a token, where nobody counts.
+const BYTES_OF_A_TOKEN: usize = 4;
+
+/// About how many tokens so many bytes are.
+pub(super) fn about(bytes: usize) -> Tokens {
+    Tokens((bytes / BYTES_OF_A_TOKEN) as u64)
+}
+
+/// About how many bytes so many tokens are.
+pub(super) fn bytes_of(tokens: Tokens) -> usize {
+    usize::try_from(tokens.number()).unwrap_or(usize::MAX).saturating_mul(BYTES_OF_A_TOKEN)
+}
 
 /// Why there is no body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

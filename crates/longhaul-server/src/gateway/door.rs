@@ -150,9 +150,7 @@ impl Door {
         pass: Option<&str>,
         now: Moment,
     ) -> std::result::Result<Granted, Closed> {
-        let shown = headers.get(KEY).map(|value| secret_of(value).unwrap_or_default());
-        let shown = shown.or_else(|| theirs(headers).find(|secret| Secret::is_one(secret)));
-        self.key(store, shown.or(pass).ok_or_else(no_key)?, now).await
+        self.key(store, key_of(headers).or(pass).ok_or_else(no_key)?, now).await
     }
 
     /// Who a key lets in.
@@ -283,6 +281,12 @@ fn is_ours(value: &HeaderValue) -> bool {
 pub(super) fn hushed(headers: &HeaderMap, trouble: Trouble) -> Trouble {
     let keys = theirs(headers).chain(headers.get(KEY).and_then(secret_of));
     keys.filter(|secret| secret.len() >= SHORTEST).fold(trouble, Trouble::hiding)
+}
+
+/// The key of ours that a head shows, in its own place or in a provider's.
+pub(crate) fn key_of(headers: &HeaderMap) -> Option<&str> {
+    let shown = headers.get(KEY).map(|value| secret_of(value).unwrap_or_default());
+    shown.or_else(|| theirs(headers).find(|secret| Secret::is_one(secret)))
 }
 
 /// What stands where clients put a provider's key.

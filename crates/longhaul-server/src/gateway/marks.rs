@@ -12,7 +12,7 @@ use longhaul_engine::{Dialect, Rewrite, Tokens, Transcript};
 #[derive(Debug, Clone)]
 pub(super) struct Caching {
     pub(super) route: Route,
-    model: Model,
+    pub(super) model: Model,
 }
 
 /// A body with its marks.

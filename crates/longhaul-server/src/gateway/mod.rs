@@ -58,6 +58,7 @@ use tokio::sync::Semaphore;
 
 pub use settings::{Access, KeepAlive, Limits, Recall, Settings, Switch, Upstreams};
 pub use tally::Sums;
+pub(crate) use door::key_of;
 
 use dashboard::Dashboard;
 use door::{Closed, Door, Guest};

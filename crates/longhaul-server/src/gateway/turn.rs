@@ -34,10 +34,8 @@ const CACHE: HeaderName = HeaderName::from_static("x-longhaul-cache");
 const SHORTEST: usize = 4096;
 /// So often a request is made smaller and sent again; a session ends it sooner where nothing is gained.
 const MOST_TRIES: usize = 5;
-/// About so many bytes of a body are a token, where nobody counts.
-const BYTES_OF_A_TOKEN: u64 = 4;
 /// Of the room that is left in a window, one part of so many is for what a model recalls within a turn,
-const ROOM: u64 = 2;
+const ROOM: usize = 2;
 /// and no more than so many bytes.
 const MOST_ROOM: usize = 96 * 1024;
 /// So many bytes are read at once, on the threads that wait.
@@ -235,7 +233,7 @@ impl Call {
 
     /// What follows where the client's own body was sent.
     fn passed(&self, answer: &Answer, action: TrafficAction) -> Box<dyn Aftermath> {
-        let sent = Tokens(self.original.len() as u64 / BYTES_OF_A_TOKEN);
+        let sent = body::about(self.original.len());
         Box::new(Passed { request: self.answered(answer), action, sent })
     }
 
@@ -322,10 +320,9 @@ impl Call {
         let (gateway, dialect) = (Arc::clone(&self.gateway), self.dialect);
         let (tenant, session) = (self.guest.tenant.clone()?, ready.claim.session());
         let window = session.policy().map_or(Tokens::ZERO, |policy| policy.window);
-        let room = (window - ready.sizes.sent).number().saturating_mul(BYTES_OF_A_TOKEN) / ROOM;
-        let room = usize::try_from(room).unwrap_or(usize::MAX).min(MOST_ROOM);
+        let room = body::bytes_of(window - ready.sizes.sent) / ROOM;
         let (parts, session) = (self.parts.clone(), ready.claim.session().id()?);
-        Some(Asked { gateway, dialect, parts, body, after, tenant, session, room })
+        Some(Asked { gateway, dialect, parts, body, after, tenant, session, room: room.min(MOST_ROOM) })
     }
 
     /// Hands on what a client may see of a reply whose model can call our tools.

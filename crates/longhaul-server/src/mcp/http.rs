@@ -6,19 +6,17 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 
 use super::Server;
 use super::whose::Access;
+use crate::gateway::key_of;
 
 /// The path that clients are given.
 const PATH: &str = "/mcp";
-/// Where clients put a key of ours, and where those put it that know one place only.
-const KEY: &str = "x-longhaul-key";
-const BEARER: &str = "bearer ";
 /// The pages that may ask: this machine's own.
 const PAGES: [&str; 6] = [
     "http://localhost:*",
@@ -68,7 +66,7 @@ pub async fn serve(
 /// Lets a request in, and says with it whose sessions it may see.
 async fn admit(State(server): State<Server>, mut request: Request, next: Next) -> Response {
     if server.access == Access::Keys {
-        let Some(key) = key(request.headers()) else { return closed() };
+        let Some(key) = key_of(request.headers()) else { return closed() };
         match server.store.key(key).await {
             Ok(Some(granted)) => drop(request.extensions_mut().insert(granted.tenant)),
             Ok(None) => return closed(),
@@ -80,15 +78,6 @@ async fn admit(State(server): State<Server>, mut request: Request, next: Next) -
         }
     }
     next.run(request).await
-}
-
-fn key(headers: &HeaderMap) -> Option<&str> {
-    if let Some(own) = headers.get(KEY) {
-        return own.to_str().ok().map(str::trim);
-    }
-    let text = headers.get(http::header::AUTHORIZATION)?.to_str().ok()?.trim();
-    let named = text.get(..BEARER.len()).filter(|start| start.eq_ignore_ascii_case(BEARER))?;
-    Some(text[named.len()..].trim())
 }
 
 fn closed() -> Response {

@@ -235,8 +235,7 @@ impl Recorder {
 
     /// What was learned of a model.
     pub(super) async fn learned(&self, model: &str) -> Result<Option<Learned>> {
-        let kept = self.store.learned(&self.tenant, model).await?;
-        Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()))
+        Learned::kept(&self.store, &self.tenant, model).await
     }
 
     /// Keeps it.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::command::{Compress, Preview};
 use super::compact::newest;
 use super::settings::Settings;
-use super::windows;
+use super::windows::{self, Learned};
 use crate::agents::Moment;
 use crate::store::{At, Committed, Keeping, Recorded, Session, State, Store, Tenant, View};
 
@@ -175,9 +175,9 @@ impl Asked {
     ) -> Result<Plan, String> {
         let Recorded { session, view, .. } = recorded;
         let named = transcript.model.as_deref().unwrap_or(&self.settings.model);
-        let learned = self.store.learned(&self.tenant, named).await.map_err(told)?;
-        let learned = learned.and_then(|kept| serde_json::from_str(&kept).ok()).unwrap_or_default();
-        let policy = windows::policy(&self.settings.config, named, &learned).map_err(told)?;
+        let learned = Learned::kept(&self.store, &self.tenant, named).await.map_err(told)?;
+        let policy =
+            windows::policy(&self.settings.config, named, &learned.unwrap_or_default()).map_err(told)?;
         let keep_from = match self.compress.here {
             Some(exchanges) => {
                 let (seen, _) = wire::parse(session.dialect, before).map_err(told)?;

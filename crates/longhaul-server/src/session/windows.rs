@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::gauge::Calibration;
 use crate::agents::Moment;
+use crate::store::{self, Store, Tenant};
 
 /// What was learned of one model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -51,6 +52,12 @@ impl fmt::Display for Window {
 }
 
 impl Learned {
+    /// What a store kept of a model. What another version wrote and this one cannot read is as good as nothing.
+    pub(crate) async fn kept(store: &Store, tenant: &Tenant, model: &str) -> store::Result<Option<Self>> {
+        let kept = store.learned(tenant, model).await?;
+        Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()))
+    }
+
     /// The provider named the most that it takes.
     pub(super) fn hear(&mut self, maximum: Tokens, refused: Option<Tokens>, now: Moment) {
         let tokens = maximum.max(SMALLEST_WINDOW);

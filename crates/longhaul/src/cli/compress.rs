@@ -2,11 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 
-use super::{Answer, PolicyFlags, Told};
-use crate::numbers;
+use super::{Answer, PolicyFlags, Told, Wanted};
 
 pub(super) const HELP: &str = "\
 Example:
@@ -46,24 +44,14 @@ pub(crate) struct CompressArgs {
     pub(crate) bodies: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) told: Told,
-    /// The largest result wanted, in tokens (20000, 20k); exit code 1 if it cannot be made
-    #[arg(long, value_name = "N", value_parser = numbers::tokens)]
-    pub(crate) to_tokens: Option<u64>,
-    /// Keep everything from this message on (0 is the first in the body), and compact what is before it
-    #[arg(long, value_name = "MESSAGE")]
-    pub(crate) keep_from: Option<usize>,
-    /// A topic that is to be kept before all else
-    #[arg(long, value_name = "TOPIC", value_parser = NonEmptyStringValueParser::new())]
-    pub(crate) focus: Option<String>,
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
     /// Who writes the checkpoint; by default our own code
     #[arg(long, value_enum, value_name = "WHO")]
     pub(crate) summarizer: Option<Summarizer>,
     /// A summary of what goes, handed in: what the body bears out of it is taken into the checkpoint
     #[arg(long, value_name = "FILE", conflicts_with_all = ["summarizer", "out_dir", "jsonl"])]
     pub(crate) summary: Option<PathBuf>,
-    /// Compact even below the threshold
-    #[arg(long)]
-    pub(crate) force: bool,
     /// Say what would be done, and write no body
     #[arg(long)]
     pub(crate) preview: bool,

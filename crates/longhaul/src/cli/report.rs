@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser;
 
-use super::{PolicyFlags, Told};
-use crate::numbers;
+use super::{PolicyFlags, Told, Wanted};
 
 pub(super) const HELP: &str = "\
 Example:
@@ -33,21 +31,11 @@ pub(crate) struct ReportArgs {
     /// Where the page goes; - is standard output
     #[arg(short, long, value_name = "FILE.html", required = true)]
     pub(crate) output: PathBuf,
-    /// The largest result wanted, in tokens (20000, 20k)
-    #[arg(long, value_name = "N", value_parser = numbers::tokens)]
-    pub(crate) to_tokens: Option<u64>,
-    /// Keep everything from this message on (0 is the first in the body), and compact what is before it
-    #[arg(long, value_name = "MESSAGE")]
-    pub(crate) keep_from: Option<usize>,
-    /// A topic that is to be kept before all else
-    #[arg(long, value_name = "TOPIC", value_parser = NonEmptyStringValueParser::new())]
-    pub(crate) focus: Option<String>,
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
     /// A summary of what goes, handed in: what the body bears out of it is taken into the checkpoint
     #[arg(long, value_name = "FILE")]
     pub(crate) summary: Option<PathBuf>,
-    /// Compact even below the threshold
-    #[arg(long)]
-    pub(crate) force: bool,
     /// Show texts as they are, secrets included
     #[arg(long)]
     pub(crate) no_redact: bool,

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ReportArgs, environment: &Environment) -> Result<ExitCo
     let mut progress = if args.quiet { Progress::hidden() } else { Progress::of(Some(STEPS), "steps") };
     let body = Body::read(&args.body, &args.told)?;
     let (transcript, notes) = body.parse(&args.told)?;
-    folding::refuse_behind(args.keep_from, &transcript, &body.shown)?;
+    folding::refuse_behind(args.wanted.keep_from, &transcript, &body.shown)?;
     let mut notes = body::note_lines(&transcript, &notes);
     let model = body::model(&args.told, &transcript);
     let settings =
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &ReportArgs, environment: &Environment) -> Result<ExitCo
     if !args.quiet {
         asked.say(&made.report, &page, &notices);
     }
-    let reached = made.report.reached || !settings.shell.compression.enabled && !args.force;
+    let reached = made.report.reached || !settings.shell.compression.enabled && !args.wanted.force;
     Ok(ExitCode::from(u8::from(!reached)))
 }
 
@@ -101,10 +101,10 @@ impl Asked<'_> {
     fn compact(&self, known: &mut Known) -> Result<(Made, Vec<String>), Failure> {
         let Self { args, policy, transcript, .. } = *self;
         let wish = Wish {
-            force: args.force,
-            to_tokens: args.to_tokens.map(Tokens),
-            keep_from: args.keep_from,
-            focus: args.focus.clone(),
+            force: args.wanted.force,
+            to_tokens: args.wanted.to_tokens.map(Tokens),
+            keep_from: args.wanted.keep_from,
+            focus: args.wanted.focus.clone(),
             summary: args.summary.as_deref().map(folding::handed_in).transpose()?,
             rules: super::redact::rules(self.settings)?,
             ..Wish::default()

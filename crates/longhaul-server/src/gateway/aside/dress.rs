@@ -8,14 +8,13 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::sieve::arguments;
+use crate::gateway::body::about;
 use crate::recall::Tool;
 
 /// So many asides are remembered of a session; what is older has long been folded.
 const MOST: usize = 64;
 /// In a smaller window the tools and what they fetch would take more room than they are worth.
 pub(in crate::gateway) const SMALLEST_WINDOW: Tokens = Tokens(16_000);
-/// About so many bytes are a token, where nobody counts.
-const BYTES_OF_A_TOKEN: usize = 4;
 
 /// What stands in a request for what a client has of a reply.
 pub(in crate::gateway) struct Aside {
@@ -75,7 +74,7 @@ impl Shown {
 impl Aside {
     fn tokens(&self) -> Tokens {
         let bytes: usize = self.instead.iter().chain(&self.beside).map(String::len).sum();
-        Tokens((bytes / BYTES_OF_A_TOKEN) as u64)
+        about(bytes)
     }
 
     /// The edits that put it where it was; none where the client has something else there now, or what was there is folded.
@@ -188,7 +187,7 @@ fn definitions(dialect: Dialect) -> Vec<String> {
 
 /// About how many tokens the tools add to a request.
 pub(in crate::gateway) fn tools_tokens(dialect: Dialect) -> Tokens {
-    Tokens((definitions(dialect).iter().map(String::len).sum::<usize>() / BYTES_OF_A_TOKEN) as u64)
+    about(definitions(dialect).iter().map(String::len).sum())
 }
 
 /// The body with our tools and with what was said aside. Nothing, where something of it has no place.

@@ -17,7 +17,7 @@ pub(super) struct Call {
 }
 
 /// What one answer came to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Heard {
     /// The reply as the upstream is told it again: messages or items.
     pub(super) reply: Vec<Value>,
@@ -97,17 +97,6 @@ pub(super) struct Fields {
     pub(super) total: Option<&'static str>,
 }
 
-/// What a client is told of what was used: its own request is the one that it sent, and what was said is all that was.
-pub(super) fn told(first: &Map<String, Value>, output: u64, fields: &Fields) -> Map<String, Value> {
-    let mut usage = first.clone();
-    usage.insert(fields.output.to_owned(), output.into());
-    if let Some(total) = fields.total {
-        let input = first.get(fields.input).and_then(Value::as_u64).unwrap_or_default();
-        usage.insert(total.to_owned(), (input + output).into());
-    }
-    usage
-}
-
 /// What was used in all answers.
 #[derive(Default)]
 pub(super) struct Used {
@@ -136,9 +125,16 @@ impl Used {
         self.now.get(fields.output).and_then(Value::as_u64).unwrap_or_default()
     }
 
-    /// What the client is told.
+    /// What the client is told: its own request is the one that it sent, and what was said is all that was.
     pub(super) fn told(&self, fields: &Fields) -> Map<String, Value> {
-        told(self.first.as_ref().unwrap_or(&self.now), self.before + self.output(fields), fields)
+        let mut usage = self.first.as_ref().unwrap_or(&self.now).clone();
+        let output = self.before + self.output(fields);
+        usage.insert(fields.output.to_owned(), output.into());
+        if let Some(total) = fields.total {
+            let input = usage.get(fields.input).and_then(Value::as_u64).unwrap_or_default();
+            usage.insert(total.to_owned(), (input + output).into());
+        }
+        usage
     }
 
     pub(super) fn usage(&self) -> Option<Usage> {

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use longhaul_engine::Dialect;
-use longhaul_engine::cache::{Provider, Route};
+use longhaul_engine::cache::Provider;
 use longhaul_engine::known::Known;
-use longhaul_engine::models::{self, Model};
-use longhaul_engine::policy::Policy;
+use longhaul_engine::models::Model;
 use maud::Markup;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
@@ -15,6 +14,7 @@ use serde_json::value::RawValue;
 use super::frame::Problem;
 use super::layout::handle;
 use crate::gateway::Gateway;
+use crate::gateway::marks::Caching;
 use crate::pages::compaction::{self, Account, Compaction, Reader, Secrets};
 
 /// What it is shown from.
@@ -39,18 +39,16 @@ pub(super) async fn beside(gateway: &Arc<Gateway>, session: &str, sides: Sides) 
 
 fn draw(gateway: &Gateway, session: &str, sides: &Sides) -> Option<Markup> {
     let settings = &gateway.settings;
-    let provider = Provider::named(settings.upstreams.of(sides.dialect).provider().name());
-    let named = models::find(sides.model.as_deref().unwrap_or_default());
-    let served = provider.map_or_else(|| named.clone(), |provider| named.clone().served_by(provider.name()));
-    let (policy, _) = Policy::new(&settings.session.config, &served).ok()?;
-    let route = Route::new(&policy.caching, &policy.model, provider, sides.dialect);
+    let upstream = settings.upstreams.of(sides.dialect).provider().name();
+    let named = sides.model.as_deref().unwrap_or_default();
+    let Caching { route, model } = Caching::of(&settings.session.config, named, upstream, sides.dialect)?;
     let sides = compaction::Sides {
         before: sides.before.get(),
         after: sides.after.get(),
         dialect: Some(sides.dialect),
         account: Account::read(&sides.report).ok()?,
-        model: sides.counted.as_ref().unwrap_or(&policy.model),
-        status: route.status(&policy.model, provider),
+        model: sides.counted.as_ref().unwrap_or(&model),
+        status: route.status(&model, Provider::named(upstream)),
         route,
     };
     // The store has taken the secrets out already.

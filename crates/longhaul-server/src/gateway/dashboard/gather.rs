@@ -115,8 +115,7 @@ impl Gateway {
         let Some(model) = model else { return Ok(None) };
         let key = (tenant.name().to_owned(), model.to_owned());
         if !policies.0.contains_key(&key) {
-            let learned = self.store.learned(tenant, model).await?;
-            let learned: Option<Learned> = learned.and_then(|learned| serde_json::from_str(&learned).ok());
+            let learned = Learned::kept(&self.store, tenant, model).await?;
             let config = &self.settings.session.config;
             let policy = policy_of(config, model, &learned.unwrap_or_default()).ok();
             policies.0.insert(key.clone(), policy);

@@ -169,7 +169,7 @@ impl<'a> Call<'a> {
         }
         let prepared = &memory.policies[&model.name];
         let Prepared { policy, notes: more, rules, .. } = prepared;
-        folding::refuse_behind(self.args.keep_from, &transcript, &body.shown)?;
+        folding::refuse_behind(self.args.wanted.keep_from, &transcript, &body.shown)?;
         let rests = self.rests(prepared);
         let (settled, removed) = match &self.recording {
             Some(recording) => {
@@ -209,18 +209,18 @@ impl<'a> Call<'a> {
 
     /// Whether compaction is switched off.
     fn rests(&self, prepared: &Prepared) -> bool {
-        !prepared.enabled && !self.args.force
+        !prepared.enabled && !self.args.wanted.force
     }
 
     /// What is wanted beyond the policy.
     fn wish(&self, prepared: &Prepared) -> Wish {
-        let asked = self.args.to_tokens.map(Tokens);
+        let asked = self.args.wanted.to_tokens.map(Tokens);
         Wish {
-            force: self.args.force,
+            force: self.args.wanted.force,
             to_tokens: if self.rests(prepared) { Some(ANY_SIZE) } else { asked },
-            focus: self.args.focus.clone(),
+            focus: self.args.wanted.focus.clone(),
             rules: prepared.rules.clone(),
-            keep_from: self.args.keep_from,
+            keep_from: self.args.wanted.keep_from,
             summary: self.summary.clone(),
             ..Wish::default()
         }

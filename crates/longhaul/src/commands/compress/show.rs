@@ -175,7 +175,7 @@ fn next(call: &Call<'_>, done: &Done) -> Vec<String> {
     let (args, report) = (call.args, &done.answer.report);
     let mut next = Vec::new();
     if !report.changed {
-        if !args.force && args.to_tokens.is_none() {
+        if !args.wanted.force && args.wanted.to_tokens.is_none() {
             next.push("--to-tokens N asks for a size, --force compacts all the same".to_owned());
         }
         return next;
