@@ -64,10 +64,10 @@ impl Verdict {
             // What only looked at something says nothing by its last line.
             if lines.is_empty() && (failed || !action.looks) {
                 let ending = clip::end_within(&text, ENDING);
-                let is_whole = is_read && is_all && ending.len() == text.len();
+                let is_cut = !is_read || ending.len() < text.len();
                 // What a cut left of a line says something else than the line.
-                let rest = ending.split_once('\n').map(|(_, rest)| rest).filter(|_| !is_whole);
-                printed(rest.unwrap_or(ending), action, is_whole, &mut lines);
+                let rest = ending.split_once('\n').map(|(_, rest)| rest).filter(|_| is_cut);
+                printed(rest.unwrap_or(ending), action, is_all && !is_cut, &mut lines);
             }
         }
         lines.truncate(MOST);
