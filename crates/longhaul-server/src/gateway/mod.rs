@@ -26,6 +26,7 @@ mod body;
 mod commands;
 mod dashboard;
 mod door;
+mod events;
 mod forward;
 mod keep_alive;
 mod listen;
