@@ -16,7 +16,8 @@ const STREAMED: Form = Form { dialect: Dialect::Messages, is_stream: true };
 const RESPONSES: Form = Form { dialect: Dialect::Responses, is_stream: false };
 const BETAS: &str = "context-management-2025-06-27,other-2027-01-01,compact-2026-01-12";
 
-fn edits(edits: Value) -> Value {
+fn edits(edits: impl Into<Value>) -> Value {
+    let edits: Value = edits.into();
     json!({"edits": edits})
 }
 
@@ -57,7 +58,7 @@ async fn heard(response: Response) -> Heard {
     };
     let mut blocks: Vec<Value> = Vec::new();
     if let Ok(document) = serde_json::from_str::<Value>(&text) {
-        blocks = document["content"].as_array().unwrap().clone();
+        blocks.clone_from(document["content"].as_array().unwrap());
         (heard.managed, heard.usage) = (document["context_management"].clone(), document["usage"].clone());
         heard.stop = document["stop_reason"].clone();
     } else {
@@ -75,7 +76,7 @@ async fn heard(response: Response) -> Heard {
                     {
                         match (&block[name], value) {
                             (Value::String(before), Value::String(more)) => {
-                                block[name] = format!("{before}{more}").into()
+                                block[name] = format!("{before}{more}").into();
                             }
                             _ => block[name] = value.clone(),
                         }
@@ -222,7 +223,7 @@ fn thinker(binding: Binding) -> Settings {
             Say::call("bash", json!({"command": "ls"})).thinking(format!("let me see {number}"))
         }
     });
-    Settings { speaker, binding, ..Settings::default() }
+    Settings { binding, speaker, ..Settings::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -614,4 +615,43 @@ async fn the_clients_edits_come_before_compactions_of_our_own() {
         actions[..20].iter().all(|action| action == "none"),
         "what the client clears needs no compaction: {actions:?}"
     );
+}
+
+/// A model that looks something up when it is asked to.
+fn curious() -> Settings {
+    let speaker = says(|request, number| {
+        let newest = request["messages"].as_array().unwrap().last().unwrap().to_string();
+        let is_asked = newest.contains("Look it up.") && !newest.contains("tool_result");
+        if is_asked && request["tools"].to_string().contains("recall_search") {
+            Say::call("recall_search", json!({"query": "mismatched types in step 7"}))
+        } else {
+            Say::text(format!("ok {number}"))
+        }
+    });
+    Settings { speaker, ..Settings::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_handed_out_compaction_folded_can_be_fetched_by_the_model() {
+    for form in [MESSAGES, STREAMED] {
+        let (simulator, ground) = lacking(curious()).await;
+        let mut agent = Agent::new(form);
+        let managed =
+            edits(json!([{"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 12000}}]));
+        (0..40).for_each(|_| agent.step(60));
+        agent.says("Which step was the last?");
+        let first = heard(send(&ground, "/v1/messages", &with(agent.body(), &managed)).await).await;
+        let reply = json!({"role": "assistant", "content": [first.block.unwrap(), {"type": "text", "text": first.text}]});
+        agent.history = vec![reply, json!({"role": "user", "content": "What failed in step 7? Look it up."})];
+        let heard = heard(send(&ground, "/v1/messages", &with(agent.body(), &managed)).await).await;
+        assert!(
+            heard.text.starts_with("ok") && heard.managed == json!({"applied_edits": []}),
+            "{}",
+            heard.text
+        );
+        let asked = simulator.last().unwrap();
+        let results = asked.value()["messages"].as_array().unwrap().last().unwrap().to_string();
+        assert!(results.contains("tool_result") && results.contains("step 7"), "{results}");
+        assert!(simulator.refused().is_empty());
+    }
 }

@@ -62,7 +62,7 @@ struct Call {
     exclude: bool,
     results: Vec<ElementId>,
     /// The call itself, where its arguments go too.
-    call: Option<ElementId>,
+    arguments: Option<ElementId>,
     saves: Tokens,
     is_gone: bool,
 }
@@ -206,7 +206,7 @@ impl Walk<'_, '_> {
         };
         let results =
             gone().flat_map(|call| &call.results).map(|at| set(*at, "content", json!(GONE).to_string()));
-        let inputs = gone().filter_map(|call| call.call).map(|at| set(at, "input", "{}".to_owned()));
+        let inputs = gone().filter_map(|call| call.arguments).map(|at| set(at, "input", "{}".to_owned()));
         let thoughts =
             self.thoughts.iter().filter(|thought| thought.is_gone).map(|thought| Edit::Remove(thought.at));
         let edits = results.chain(inputs).chain(thoughts).collect();
@@ -246,7 +246,7 @@ fn call(
         unit,
         exclude,
         results: exchange.answers.clone(),
-        call: own,
+        arguments: own,
         saves: (results + input) - GONE_TOKENS,
         is_gone: false,
     })

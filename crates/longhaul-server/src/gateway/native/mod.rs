@@ -138,8 +138,8 @@ fn share(whole: Tokens) -> Tokens {
 
 /// Takes the names of what was served out of a head: an upstream that lacks it may not know them.
 pub(super) fn without_betas(headers: &mut HeaderMap) {
-    let named = headers.get_all(BETA).iter().filter_map(|names| names.to_str().ok());
-    let names = named.flat_map(|names| names.split(',')).map(str::trim);
+    let values = headers.get_all(BETA).iter().filter_map(|names| names.to_str().ok());
+    let names = values.flat_map(|names| names.split(',')).map(str::trim);
     let others: Vec<&str> = names.filter(|name| !name.is_empty() && !BETAS.contains(name)).collect();
     match HeaderValue::from_str(&others.join(",")) {
         Ok(others) if !others.is_empty() => drop(headers.insert(BETA, others)),

@@ -35,7 +35,7 @@ pub(super) struct Sealed {
     /// The messages or items that stand in its place, as they are written.
     pub(super) messages: Vec<String>,
     /// What the messages are known by that it stands for: where a client sends them too, they are said twice.
-    pub(super) covers: Vec<String>,
+    pub(super) covers: Vec<u64>,
 }
 
 impl Seal {
@@ -74,11 +74,11 @@ impl Seal {
     }
 
     /// What a message or item is known by, however a client writes it.
-    pub(super) fn known_by(&self, item: &serde_json::Value) -> String {
+    pub(super) fn known_by(&self, item: &serde_json::Value) -> u64 {
         let mut says = Vec::new();
         super::unfold::essence(item, &mut says);
-        let says: Vec<&[u8]> = says.iter().map(|text| text.as_bytes()).collect();
-        let identity = self.identities.of(&says).0;
-        identity.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        let says: Vec<&[u8]> = says.iter().map(String::as_bytes).collect();
+        let bytes = self.identities.of(&says).0;
+        bytes.iter().take(8).fold(0, |known, byte| (known << 8) | u64::from(*byte))
     }
 }

@@ -119,7 +119,7 @@ fn of_blocks(transcript: &Transcript<'_>, seal: &Seal, found: &mut Unfolded) -> 
     // What is left of the message goes on from there; where nothing is, the next one does.
     let first = if index + 1 < blocks { message.index as usize } else { message.index as usize + 1 };
     edits.extend(before_message(transcript, first, message, begins));
-    dedup(edits)
+    edits
 }
 
 fn said(block: &Value, seal: &Seal) -> Said {
@@ -185,17 +185,6 @@ fn join(transcript: &Transcript<'_>, next: ElementId, last: &Value, own: &Value)
     blocks(last).iter().map(|block| Edit::Insert { before, json: block.to_string() }).collect()
 }
 
-/// A block may be removed for two reasons, and is removed once.
-fn dedup(edits: Vec<Edit>) -> Vec<Edit> {
-    let mut once: Vec<Edit> = Vec::with_capacity(edits.len());
-    for edit in edits {
-        if !(matches!(edit, Edit::Remove(_)) && once.contains(&edit)) {
-            once.push(edit);
-        }
-    }
-    once
-}
-
 /// The words of a message or item, whatever a client adds to them or leaves out: ids, states and empty fields say nothing.
 pub(super) fn essence(value: &Value, says: &mut Vec<String>) {
     const NOTHING: [&str; 6] = ["id", "status", "type", "annotations", "cache_control", "logprobs"];
@@ -206,7 +195,9 @@ pub(super) fn essence(value: &Value, says: &mut Vec<String>) {
             let mut fields: Vec<_> =
                 fields.iter().filter(|(name, _)| !NOTHING.contains(&name.as_str())).collect();
             fields.sort_unstable_by_key(|(name, _)| *name);
-            fields.into_iter().for_each(|(_, value)| essence(value, says));
+            for (_, value) in fields {
+                essence(value, says);
+            }
         }
         Value::Number(number) => says.push(number.to_string()),
         Value::Bool(_) | Value::Null => {}

@@ -75,6 +75,11 @@ const KEEPS: usize = 3;
 const COMPACTS_AT: u64 = 150_000;
 
 #[derive(Deserialize)]
+struct Opening {
+    context_management: Option<Value>,
+}
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Managed {
     #[serde(default)]
@@ -137,10 +142,10 @@ impl Wanted {
     /// What a body asks for; nothing where it asks for nothing. The error says what is wrong, and where.
     pub(super) fn of(text: &str) -> Result<Option<Self>, String> {
         // What is no request at all is the upstream's to refuse.
-        let Ok(value) = serde_json::from_str::<Value>(text) else { return Ok(None) };
-        let Some(managed) = value.get(MANAGED).filter(|managed| !managed.is_null()) else { return Ok(None) };
+        let opening = serde_json::from_str::<Opening>(text).ok();
+        let Some(managed) = opening.and_then(|opening| opening.context_management) else { return Ok(None) };
         let wrong = |error: serde_json::Error| format!("{MANAGED}: {error}");
-        let Managed { edits } = serde_json::from_value(managed.clone()).map_err(wrong)?;
+        let Managed { edits } = serde_json::from_value(managed).map_err(wrong)?;
         let mut wanted = Self::default();
         for (at, edit) in edits.into_iter().enumerate() {
             let place = format!("{MANAGED}.edits.{at}");
