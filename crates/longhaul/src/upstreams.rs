@@ -88,7 +88,9 @@ impl Destination {
         let place = Place { provider, base_url: base_url.as_deref() };
         let key_env = configured.api_key_env.clone();
         let upstream = place.upstream(key_env.as_deref(), environment).map_err(section)?;
-        let known = if place.is_at_home() { provider.native() } else { &[] };
+        // Whoever is there has what is its own, by whichever row it is asked.
+        let owner = Place { provider: typed.and_then(by_address).unwrap_or(vendor), base_url: typed };
+        let known = if owner.is_at_home() { owner.provider.native() } else { &[] };
         let native = configured.native.clone().unwrap_or_else(|| known.to_vec());
         let upstream = upstream.with_native(native);
         Ok(Self { dialect, upstream: Arc::new(upstream), key_env })
