@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_engine::Dialect;
-use longhaul_server::upstream::{Client, Key, Network, Provider, Proxies, Upstream};
+use longhaul_server::upstream::{Client, Feature, Key, Network, Provider, Proxies, Upstream};
 
 use crate::config::{Environment, UpstreamSettings};
 use crate::failure::Failure;
@@ -88,6 +88,11 @@ impl Destination {
         let place = Place { provider, base_url: base_url.as_deref() };
         let key_env = configured.api_key_env.clone();
         let upstream = place.upstream(key_env.as_deref(), environment).map_err(section)?;
+        // Whoever is there has what is its own, by whichever row it is asked.
+        let owner = Place { provider: typed.and_then(by_address).unwrap_or(vendor), base_url: typed };
+        let known = if owner.is_at_home() { owner.provider.native() } else { &[] };
+        let native = configured.native.clone().unwrap_or_else(|| known.to_vec());
+        let upstream = upstream.with_native(native);
         Ok(Self { dialect, upstream: Arc::new(upstream), key_env })
     }
 
@@ -101,6 +106,11 @@ impl Destination {
         let address = self.address();
         let (scheme, host) = (address.split("://").next().unwrap_or_default(), authority(&address));
         format!("{scheme}://{host}")
+    }
+
+    /// What the gateway serves there itself, because the upstream is not known to have it.
+    pub(crate) fn served(&self) -> impl Iterator<Item = Feature> {
+        Feature::ALL.into_iter().filter(|own| own.dialect() == self.dialect && !self.upstream.has(*own))
     }
 
     /// Who pays, in words.
@@ -194,7 +204,8 @@ mod tests {
     use super::*;
 
     fn to(dialect: Dialect, base_url: Option<&str>) -> Result<Destination, String> {
-        let configured = UpstreamSettings { base_url: base_url.map(str::to_owned), api_key_env: None };
+        let configured =
+            UpstreamSettings { base_url: base_url.map(str::to_owned), ..UpstreamSettings::default() };
         Destination::new(dialect, &configured, &Vec::new())
     }
 
@@ -225,10 +236,29 @@ mod tests {
     }
 
     #[test]
+    fn a_feature_is_the_providers_at_its_own_address_and_otherwise_what_was_configured() {
+        let has = |dialect, base_url, feature| to(dialect, base_url).unwrap().upstream.has(feature);
+        let (edits, compact) = (Feature::ContextManagement, Feature::ResponsesCompact);
+        assert!(has(Dialect::Messages, None, edits) && has(Dialect::Responses, None, compact));
+        assert!(has(Dialect::Messages, Some("https://api.anthropic.com"), edits));
+        assert!(has(Dialect::Responses, Some("https://me.openai.azure.com/openai/v1"), compact));
+        assert!(!has(Dialect::Messages, Some("http://127.0.0.1:9"), edits));
+        assert!(!has(Dialect::Responses, Some("https://openrouter.ai/api/v1"), compact));
+        let there = |native: Vec<Feature>| {
+            let base_url = Some("http://127.0.0.1:9".to_owned());
+            let configured = UpstreamSettings { base_url, api_key_env: None, native: Some(native) };
+            Destination::new(Dialect::Messages, &configured, &Vec::new()).unwrap()
+        };
+        assert_eq!(there(vec![edits]).served().count(), 0);
+        assert_eq!(there(Vec::new()).served().collect::<Vec<_>>(), [edits]);
+    }
+
+    #[test]
     fn a_wrong_address_and_a_key_that_is_not_there_are_one_line() {
         let wrong = to(Dialect::Chat, Some("localhost:8080")).err().unwrap();
         assert_eq!(wrong, "upstreams.chat: base_url of `compatible`: it must begin with https:// or http://");
-        let configured = UpstreamSettings { base_url: None, api_key_env: Some("NOT_SET".to_owned()) };
+        let configured =
+            UpstreamSettings { api_key_env: Some("NOT_SET".to_owned()), ..UpstreamSettings::default() };
         let wrong = Destination::new(Dialect::Messages, &configured, &Vec::new()).err().unwrap();
         assert!(wrong.starts_with("upstreams.messages: NOT_SET holds no key for anthropic"), "{wrong}");
     }

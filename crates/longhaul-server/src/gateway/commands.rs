@@ -162,7 +162,8 @@ impl Gateway {
         match command {
             Command::Compress(compress) => {
                 let mut claim = self.claim(tenant, incoming).await;
-                let turn = claim.session().command(compress, incoming.transcript.body, self.now()).await;
+                let session::Command::Compress(compress) = compress;
+                let turn = claim.session().compress(compress, incoming, self.now()).await;
                 let said = if turn.said.is_empty() { turn.reason } else { turn.said.join("\n") };
                 self.live.ends_with(&claim, incoming.chain.last());
                 Ok(said)

@@ -13,6 +13,7 @@
 //! - `prepare` finds the session ([`live`] holds those at hand), replays and compacts; `marks` sets cache marks; `memory` knows what
 //!   the provider should still have, and so why it missed.
 //! - `relay` hands an answer on and reads a copy; `speech` has what we say ourselves, in the dialect; `commands` what people type for us.
+//! - `native` serves what one provider has for upstreams that lack it.
 //! - `aside` offers the recall tools to models and answers their calls, of which no client sees anything.
 //! - `dashboard` is what people see of it, at `GET /`.
 //! - `tally` counts; `keep_alive` reads again what is about to lapse, where that is switched on and pays.
@@ -26,6 +27,7 @@ mod body;
 mod commands;
 mod dashboard;
 mod door;
+mod events;
 mod forward;
 mod keep_alive;
 mod listen;
@@ -33,6 +35,7 @@ mod live;
 mod marks;
 mod memory;
 mod names;
+mod native;
 mod passing;
 mod pending;
 mod prepare;
@@ -56,9 +59,9 @@ use longhaul_engine::identity::Chains;
 use longhaul_engine::{Dialect, Tokens};
 use tokio::sync::Semaphore;
 
+pub(crate) use door::key_of;
 pub use settings::{Access, KeepAlive, Limits, Recall, Settings, Switch, Upstreams};
 pub use tally::Sums;
-pub(crate) use door::key_of;
 
 use dashboard::Dashboard;
 use door::{Closed, Door, Guest};
@@ -166,6 +169,7 @@ impl Gateway {
             .route("/v1/chat/completions", post(to(Dialect::Chat)))
             .route("/v1/responses", post(to(Dialect::Responses)))
             .route("/v1/messages/count_tokens", post(Self::count_tokens))
+            .route("/v1/responses/compact", post(Self::compact))
             .route("/healthz", get(Self::health))
             .route("/metrics", get(Self::metrics))
             .merge(dashboard::routes(&self))

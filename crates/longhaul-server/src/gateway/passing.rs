@@ -15,27 +15,52 @@ use longhaul_engine::Dialect;
 use tokio::time::timeout;
 
 use super::door::Guest;
+use super::native::{self, Count, Seal, Taken};
 use super::prepare::Job;
 use super::settings::Switch;
 use super::{Gateway, body, forward, relay, speech, turn};
-use crate::upstream::Response as Answer;
+use crate::upstream::{Response as Answer, Trouble};
 
 impl Gateway {
     /// Counts what would be sent, not what the client has: it is what the window is filled with.
     pub(super) async fn count_tokens(State(gateway): State<Arc<Self>>, request: Request) -> Response {
-        let (parts, incoming) = request.into_parts();
+        let (mut parts, incoming) = request.into_parts();
         let guest = match gateway.let_in(&parts, Dialect::Messages).await {
             Ok(guest) => guest,
             Err(closed) => return closed.answer(Dialect::Messages),
         };
         let limits = gateway.settings.limits;
-        let original = match body::read(incoming, limits.body, limits.pieces).await {
+        let mut original = match body::read(incoming, limits.body, limits.pieces).await {
             Ok(original) => original,
             Err(problem) => return speech::error(Dialect::Messages, problem.status(), problem.said()),
         };
+        let taken = match gateway.managed(&parts, &guest, &original).await {
+            Ok(taken) => taken,
+            Err(said) => return speech::error(Dialect::Messages, StatusCode::BAD_REQUEST, &said),
+        };
+        if let Some(taken) = &taken {
+            original = taken.body.clone();
+            parts.headers.remove(CONTENT_ENCODING);
+            native::without_betas(&mut parts.headers);
+        }
         let replayed = timeout(limits.deadline, gateway.replayed(&parts, &guest, &original)).await;
-        let body = replayed.ok().flatten().map_or(original, Bytes::from);
-        gateway.hand_over(parts, Dialect::Messages, body.into()).await
+        let replayed = replayed.ok().flatten();
+        let count = taken.and_then(|taken| Count::of(&taken, replayed.as_deref()));
+        let body = replayed.map_or(original, Bytes::from);
+        let response = gateway.hand_over(parts, Dialect::Messages, body.into()).await;
+        match count {
+            Some(count) => told(response, &count, limits.body).await,
+            None => response,
+        }
+    }
+
+    /// What of a count is for us.
+    async fn managed(&self, parts: &Parts, guest: &Guest, original: &Bytes) -> Result<Option<Taken>, String> {
+        let is_on = self.settings.compression.is_on() && !turn::is_bypassed(&parts.headers);
+        let text = body::text(&parts.headers, original, self.settings.limits.body).filter(|_| is_on);
+        let Some((tenant, text)) = guest.tenant.as_ref().zip(text) else { return Ok(None) };
+        let seal = Seal::new(tenant, self.settings.limits.body);
+        native::take(self.settings.upstreams.of(Dialect::Messages), &seal, Dialect::Messages, &text).await
     }
 
     /// What the decisions so far make of a body; nothing where that is the body itself.
@@ -46,7 +71,7 @@ impl Gateway {
         let text = body::text(&parts.headers, original, self.settings.limits.body)?;
         let (gateway, tenant) = (Arc::clone(self), guest.tenant.clone()?);
         let scope = turn::scope(&parts.headers);
-        let job = Job { gateway, tenant, dialect: Dialect::Messages, text, scope };
+        let job = Job { gateway, tenant, dialect: Dialect::Messages, text, scope, is_continued: false };
         let runtime = tokio::runtime::Handle::current();
         tokio::task::spawn_blocking(move || runtime.block_on(job.replayed())).await.ok()?
     }
@@ -68,7 +93,7 @@ impl Gateway {
     }
 
     /// Hands a request of somebody who was let in over to the upstream of a dialect, and its answer back.
-    async fn hand_over(&self, parts: Parts, dialect: Dialect, body: reqwest::Body) -> Response {
+    pub(super) async fn hand_over(&self, parts: Parts, dialect: Dialect, body: reqwest::Body) -> Response {
         let mut headers = forward::outgoing(&parts.headers);
         // What is handed on as it comes has the length that was announced.
         if body.as_bytes().is_none()
@@ -89,6 +114,21 @@ impl Gateway {
         });
         forward::response(status, headers, Body::from_stream(pieces))
     }
+}
+
+/// A count with what is to be said of it.
+async fn told(response: Response, count: &Count, most: usize) -> Response {
+    let (mut head, body) = response.into_parts();
+    let Ok(counted) = axum::body::to_bytes(body, most).await else {
+        let trouble = Trouble::CutShort;
+        return forward::no_answer(Dialect::Messages, &trouble);
+    };
+    let told = std::str::from_utf8(&counted).ok().filter(|_| head.status.is_success());
+    let told = told.and_then(|counted| count.told(counted)).map(Bytes::from);
+    if told.is_some() {
+        head.headers.remove(CONTENT_LENGTH);
+    }
+    Response::from_parts(head, Body::from(told.unwrap_or(counted)))
 }
 
 /// Whose a request of another kind is: what only one provider's clients send gives it away. A key goes where its header belongs.

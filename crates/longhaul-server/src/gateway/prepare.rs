@@ -33,6 +33,8 @@ pub(super) struct Job {
     pub(super) text: Bytes,
     /// What the client calls its session by, if it does.
     pub(super) scope: Vec<u8>,
+    /// Whether it goes on from a compaction that the client was handed.
+    pub(super) is_continued: bool,
 }
 
 /// A request that can be sent.
@@ -72,21 +74,34 @@ impl Job {
 
     /// Makes it ready, in the time there is for it.
     pub(super) async fn run(self: &Arc<Self>, claim: Option<Claim>) -> Prepared {
+        let prepared = self.at_work(|job| async move { job.prepare(claim).await }).await;
+        prepared.unwrap_or_else(Prepared::Bypass)
+    }
+
+    /// Does something on a thread that may block, in the time there is for it. The error says why it was not done.
+    pub(super) async fn at_work<T, F>(
+        self: &Arc<Self>,
+        work: impl FnOnce(Arc<Self>) -> F + Send + 'static,
+    ) -> Result<T, &'static str>
+    where
+        T: Send + 'static,
+        F: Future<Output = T>,
+    {
         let gateway = &self.gateway;
         let limit = gateway.settings.limits.deadline + gateway.settings.session.max_wait;
         let Ok(room) = timeout(limit, Arc::clone(&gateway.workers).acquire_owned()).await else {
-            return Prepared::Bypass("busy");
+            return Err("busy");
         };
         let (job, runtime) = (Arc::clone(self), Handle::current());
         let work = tokio::task::spawn_blocking(move || {
-            let prepared = runtime.block_on(job.prepare(claim));
+            let done = runtime.block_on(work(job));
             drop(room);
-            prepared
+            done
         });
         match timeout(limit, work).await {
-            Ok(Ok(prepared)) => prepared,
-            Ok(Err(_)) => Prepared::Bypass("engine"),
-            Err(_) => Prepared::Bypass("deadline"),
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(_)) => Err("engine"),
+            Err(_) => Err("deadline"),
         }
     }
 
@@ -209,7 +224,7 @@ impl Job {
     fn wants_tools(&self, session: &Session, memory: &Memory) -> bool {
         let is_wanted = match self.gateway.settings.recall {
             Recall::Off => false,
-            Recall::Auto => !session.ledger().is_empty(),
+            Recall::Auto => self.is_continued || !session.ledger().is_empty(),
             Recall::On => true,
         };
         let has_room = |policy: Policy| policy.window >= aside::SMALLEST_WINDOW;

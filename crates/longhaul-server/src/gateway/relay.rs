@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderName};
 use longhaul_engine::Dialect;
 
 use super::aside::Talk;
+use super::native::Told;
 use super::speech;
 use super::tally::Open;
 use crate::upstream::{Pieces, Reading, Reply, Trouble, Upstream};
@@ -72,6 +73,8 @@ impl Source {
 /// An answer on its way.
 pub(super) struct Relay {
     source: Source,
+    /// What is added to it.
+    told: Option<Told>,
     dialect: Dialect,
     /// The copy that is read, as long as it can be.
     copy: Option<Reading>,
@@ -101,7 +104,35 @@ impl Relay {
         }
         let copy = Some(Reading::new(Arc::clone(upstream), dialect));
         let left = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        Self { source, dialect, copy, events, aftermath: Some(aftermath), left, ended: false, _open: open }
+        Self {
+            source,
+            told: None,
+            dialect,
+            copy,
+            events,
+            aftermath: Some(aftermath),
+            left,
+            ended: false,
+            _open: open,
+        }
+    }
+
+    /// The same, with what the answer is to say beyond. Nothing may be known of its length.
+    pub(super) fn saying(mut self, told: Option<Told>) -> Self {
+        self.told = told;
+        self
+    }
+
+    /// The next piece of what is handed on.
+    async fn pull(&mut self) -> Result<Option<Bytes>, Trouble> {
+        let Some(told) = &mut self.told else { return self.source.next().await };
+        while let Some(piece) = self.source.next().await? {
+            let out = told.feed(&piece);
+            if !out.is_empty() {
+                return Ok(Some(out.into()));
+            }
+        }
+        Ok(Some(Bytes::from(told.end())).filter(|rest| !rest.is_empty()))
     }
 
     /// As the body of a response.
@@ -116,7 +147,7 @@ impl Relay {
         if self.ended {
             return None;
         }
-        match self.source.next().await {
+        match self.pull().await {
             Ok(Some(piece)) => {
                 if let Some(copy) = &mut self.copy
                     && copy.feed(&piece).is_err()

@@ -64,23 +64,30 @@ pub(super) fn answer(dialect: Dialect, form: Form, model: &str, id: &str, said: 
                 Dialect::Chat => completion_events(model, id, said),
                 Dialect::Responses => response_events(model, id, said),
             };
-            let mut reply = Response::new(Body::from(events));
-            let headers = reply.headers_mut();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-            reply
+            stream(events)
         }
     }
 }
 
-fn document(status: StatusCode, value: &Value) -> Response {
+/// Events of ours, all at once.
+pub(super) fn stream(events: impl Into<Body>) -> Response {
+    let mut reply = Response::new(events.into());
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    reply
+}
+
+/// A document of ours.
+pub(super) fn document(status: StatusCode, value: &Value) -> Response {
     let mut reply = Response::new(Body::from(value.to_string()));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     reply
 }
 
-fn event(name: &str, data: &Value) -> String {
+/// An event as it is written.
+pub(super) fn event(name: &str, data: &Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 

@@ -8,7 +8,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Request};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
 use longhaul_engine::{Dialect, Tokens};
 use tracing::{Instrument as _, Span};
 
@@ -16,18 +16,22 @@ use super::aftermath::{self, Passed, Request as Answered, Turned};
 use super::aside::{Asked, Spent, Talk};
 use super::door::{self, Guest};
 use super::keep_alive::Warm;
+use super::native::{self, Due, Says, Seal, Taken, Told};
 use super::prepare::{Job, Prepared, Ready};
 use super::relay::{Aftermath, Relay, Source, without_hops};
 use super::settings::Switch;
+use super::speech::Form;
 use super::{Gateway, body, commands, forward, speech};
-use crate::session::{Reaction, Sizes};
+use crate::session::{Action as SessionAction, Reaction, Sizes};
 use crate::store::Action as TrafficAction;
 use crate::upstream::{Response as Answer, Trouble};
 
 const BYPASS: HeaderName = HeaderName::from_static("x-longhaul-bypass");
-const SESSION: HeaderName = HeaderName::from_static("x-longhaul-session");
-const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
-const TOKENS: HeaderName = HeaderName::from_static("x-longhaul-tokens");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("x-longhaul-session");
+pub(super) const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
+pub(super) const TOKENS: HeaderName = HeaderName::from_static("x-longhaul-tokens");
+/// What of the request was served here, because its upstream lacks it.
+const SERVED: HeaderName = HeaderName::from_static("x-longhaul-served");
 const CACHE: HeaderName = HeaderName::from_static("x-longhaul-cache");
 /// Shorter requests are left alone: there is nothing in them to compact, and too little to be cached. They belong to no session until
 /// they have grown, which loses nothing, since a client sends all of its history again. Titles and probes are among them.
@@ -54,6 +58,27 @@ struct Call {
     started: Instant,
     /// What its lines in the log are found by.
     span: Span,
+    native: Native,
+}
+
+/// What was served of a request because its upstream lacks it.
+#[derive(Default)]
+struct Native {
+    /// What its answer is to say.
+    says: Option<Says>,
+    is_continued: bool,
+    /// The tokens that were cleared.
+    saved: Tokens,
+    /// In words.
+    served: String,
+}
+
+/// A compaction that a request asked for.
+enum Compacted {
+    /// It goes with the answer.
+    Sent,
+    /// It is the answer.
+    Shown(Response),
 }
 
 impl Gateway {
@@ -81,18 +106,19 @@ impl Gateway {
                 return speech::error(dialect, problem.status(), problem.said());
             }
         };
-        Call { gateway: Arc::clone(&self), guest, dialect, parts, original, started, span }.answer().await
+        let (gateway, native) = (Arc::clone(&self), Native::default());
+        Call { gateway, guest, dialect, parts, original, started, span, native }.answer().await
     }
 }
 
 impl Call {
-    async fn answer(self) -> Response {
+    async fn answer(mut self) -> Response {
         let settings = &self.gateway.settings;
         if settings.compression == Switch::Off {
             return self.pass(TrafficAction::None).await;
         }
         let bypassed = |reason: &str| TrafficAction::Bypassed(reason.to_owned());
-        if self.parts.headers.get(BYPASS).is_some_and(|value| value == "1") {
+        if is_bypassed(&self.parts.headers) {
             return self.pass(bypassed("asked")).await;
         }
         let Some(tenant) = self.guest.tenant.clone() else {
@@ -102,20 +128,77 @@ impl Call {
             Ok(text) => text,
             Err(reason) => return self.pass(bypassed(reason)).await,
         };
+        let seal = Seal::new(&tenant, settings.limits.body);
+        let (text, due) = match self.take_native(&seal, text).await {
+            Ok(taken) => taken,
+            Err(said) => return speech::error(self.dialect, StatusCode::BAD_REQUEST, &said),
+        };
         if text.len() < SHORTEST && !commands::may_be_in(&text) {
             return self.pass(TrafficAction::None).await;
         }
         let (gateway, dialect) = (Arc::clone(&self.gateway), self.dialect);
         let scope = scope(&self.parts.headers);
-        let job = Arc::new(Job { gateway, tenant, dialect, text, scope });
+        let is_continued = self.native.is_continued;
+        let job = Arc::new(Job { gateway, tenant, dialect, text, scope, is_continued });
+        let mut is_compacted = false;
+        if let Some(due) = due {
+            match self.compact(&job, &seal, &due).await {
+                Ok(Some(Compacted::Shown(response))) => return response,
+                Ok(made) => is_compacted = made.is_some(),
+                Err(reason) => tracing::warn!("no compaction, though one was asked for: {reason}"),
+            }
+        }
         match job.run(None).await {
-            Prepared::Ready(ready) => self.send(job, ready).await,
+            Prepared::Ready(mut ready) => {
+                ready.sizes.whole += self.native.saved;
+                if is_compacted && ready.action == TrafficAction::Replayed {
+                    ready.action = TrafficAction::Compacted;
+                }
+                self.send(job, ready).await
+            }
             Prepared::Command(asked) => commands::answer(&job, asked).await,
             Prepared::Bypass(reason) => {
                 tracing::warn!("the request goes as it came: {reason}");
                 self.pass(bypassed(reason)).await
             }
         }
+    }
+
+    /// Takes out of the request what is for us where the upstream lacks it. From now on that is the request.
+    async fn take_native(&mut self, seal: &Seal, text: Bytes) -> Result<(Bytes, Option<Due>), String> {
+        let upstream = self.gateway.settings.upstreams.of(self.dialect);
+        let Some(taken) = native::take(upstream, seal, self.dialect, &text).await? else {
+            return Ok((text, None));
+        };
+        let Taken { body, says, due, is_continued, saved, served } = taken;
+        self.original = body.clone();
+        self.parts.headers.remove(CONTENT_ENCODING);
+        native::without_betas(&mut self.parts.headers);
+        self.native = Native { says, is_continued, saved, served: served.join(", ") };
+        Ok((body, due))
+    }
+
+    /// Lets the session make the compaction that a request asks for, and has the answer tell of it.
+    async fn compact(
+        &mut self,
+        job: &Arc<Job>,
+        seal: &Seal,
+        due: &Due,
+    ) -> Result<Option<Compacted>, &'static str> {
+        let folded = native::fold(job, due.compress()).await?;
+        let Some(block) = folded.block(seal) else { return Ok(None) };
+        let mut says = self.native.says.take().unwrap_or_default();
+        says.block = Some(block);
+        if !due.pauses {
+            self.native.says = Some(says);
+            return Ok((folded.action == SessionAction::Compacted).then_some(Compacted::Sent));
+        }
+        let text = std::str::from_utf8(&job.text).unwrap_or_default();
+        let mut response = native::paused(text, &self.gateway.request_id(), says);
+        let headers = response.headers_mut();
+        set(headers, ACTION, "compacted");
+        set(headers, SERVED, &self.native.served);
+        Ok(Some(Compacted::Shown(response)))
     }
 
     /// The body as text, or why it has to go as it came. What takes long is done where nobody waits for the thread.
@@ -363,9 +446,26 @@ impl Call {
     ) -> Response {
         let upstream = self.gateway.settings.upstreams.of(self.dialect);
         without_hops(&mut headers);
+        let told = self.told(status, &mut headers);
         let relay =
             Relay::new((upstream, self.dialect), &mut headers, source, aftermath, self.gateway.tally.open());
-        forward::response(status, headers, relay.into_body())
+        if !self.native.served.is_empty() {
+            set(&mut headers, SERVED, &self.native.served);
+        }
+        forward::response(status, headers, relay.saying(told).into_body())
+    }
+
+    /// What an answer is to say beyond what the upstream says, where it can be added.
+    fn told(&self, status: u16, headers: &mut HeaderMap) -> Option<Told> {
+        let says = self.native.says.clone().filter(|_| status < 300)?;
+        if headers.get(CONTENT_ENCODING).is_some_and(|packed| packed != "identity") {
+            tracing::warn!("the answer is packed, and does not say what was done to its request");
+            return None;
+        }
+        headers.remove(CONTENT_LENGTH);
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let form = if kind.starts_with("text/event-stream") { Form::Events } else { Form::Whole };
+        Some(Told::new(says, form))
     }
 
     fn no_answer(&self, trouble: &Trouble) -> Response {
@@ -380,6 +480,11 @@ impl Call {
 /// What a client says of its session, so that it is told from others that begin alike.
 pub(super) fn scope(headers: &HeaderMap) -> Vec<u8> {
     headers.get(SESSION).map(|id| id.as_bytes().to_vec()).unwrap_or_default()
+}
+
+/// Whether a client wants a request to pass as it came.
+pub(super) fn is_bypassed(headers: &HeaderMap) -> bool {
+    headers.get(BYPASS).is_some_and(|value| value == "1")
 }
 
 /// Whether an answer is packed, though it was asked for in plain.
@@ -399,7 +504,7 @@ fn is_stateful(text: &[u8]) -> bool {
             .is_ok_and(|opening| opening.previous_response_id.is_some())
 }
 
-fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+pub(super) fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }

@@ -41,7 +41,7 @@ impl Server {
         let preview = if arguments.flag("preview")? { Preview::Yes } else { Preview::No };
         let Owned { tenant, session } = self.find(whose, arguments.maybe_text("session")?).await?;
         let _turn = self.compacting.acquire().await.map_err(|error| error.to_string())?;
-        let asked = Compress { focus, here: None, preview };
+        let asked = Compress { focus, preview, ..Compress::default() };
         let (settings, now) = (&self.settings.compaction, (self.settings.clock)());
         let done = compact_stored(&self.store, &tenant, &session, settings, &asked, now).await?;
         Ok(told_of(&done))

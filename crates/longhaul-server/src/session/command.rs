@@ -1,9 +1,11 @@
 //! What people ask a session for by hand.
 
-use super::Session;
+use longhaul_engine::Tokens;
+
 use super::gauge::Gauge;
 use super::scene::Wanted;
 use super::turn::Turn;
+use super::{Incoming, Session};
 use crate::agents::Moment;
 
 /// So many newest exchanges stay where `here` says no number.
@@ -25,6 +27,8 @@ pub struct Compress {
     pub here: Option<usize>,
     /// Whether it is only looked at.
     pub preview: Preview,
+    /// The largest result wanted, instead of the policy's own.
+    pub to_tokens: Option<Tokens>,
 }
 
 /// Whether a compaction is only looked at.
@@ -55,7 +59,7 @@ impl Command {
             _ => None,
         };
         let focus = (here.is_none() && !words.is_empty()).then(|| words.join(" "));
-        Some(Self::Compress(Compress { focus, here, preview }))
+        Some(Self::Compress(Compress { focus, here, preview, to_tokens: None }))
     }
 }
 
@@ -65,6 +69,18 @@ impl Session {
     pub async fn command<'b>(&mut self, command: Command, body: &'b str, now: Moment) -> Turn<'b> {
         let Command::Compress(compress) = command;
         self.read_and_settle(body, &Wanted::Compress(compress), now).await
+    }
+
+    /// Makes a compaction that somebody asked for, of a request that was read already.
+    pub async fn compress<'b>(
+        &mut self,
+        compress: Compress,
+        incoming: &Incoming<'b>,
+        now: Moment,
+    ) -> Turn<'b> {
+        let mut turn = self.settle(incoming, &Wanted::Compress(compress), now, &mut |_, _, _| None).await;
+        turn.said.extend(self.write().await);
+        turn
     }
 
     /// The session goes on with another model: what was counted and cached says nothing any more, and the next request is held

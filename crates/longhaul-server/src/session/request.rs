@@ -300,9 +300,10 @@ impl Session {
 
     fn verdict(&self, scene: Scene<'_, '_>, wanted: &Wanted) -> Verdict {
         let Scene { request, seen, now, size: Size { measured, .. } } = scene;
-        if let Wanted::Compress(_) = wanted {
+        if let Wanted::Compress(compress) = wanted {
             let reason = format!("asked for at {} tokens", measured.tokens);
-            return Verdict::Compact(Cause::due(Trigger::Manual, reason));
+            let to_tokens = compress.to_tokens;
+            return Verdict::Compact(Cause { to_tokens, ..Cause::due(Trigger::Manual, reason) });
         }
         let standing = Standing {
             settings: &self.settings,

@@ -6,7 +6,7 @@ use longhaul_engine::Dialect;
 use reqwest::Url;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
-use super::{Key, Provider};
+use super::{Feature, Key, Provider};
 
 /// One provider at one address, with the key for it.
 #[derive(Clone, PartialEq, Eq)]
@@ -14,10 +14,13 @@ pub struct Upstream {
     provider: Provider,
     base: Url,
     key: Option<Key>,
+    /// What it has itself.
+    native: Vec<Feature>,
 }
 
 impl Upstream {
-    /// A provider at its own address or at another one. The error is one line for people.
+    /// A provider at its own address or at another one, of which nobody knows what it has beyond the dialect. The error is one line for
+    /// people.
     pub fn new(provider: Provider, base_url: Option<&str>, key: Option<Key>) -> Result<Self, String> {
         let name = provider.name();
         let typed = base_url
@@ -30,7 +33,20 @@ impl Upstream {
         if !base.username().is_empty() || base.password().is_some() {
             return Err(format!("base_url of `{name}`: a name or password in it would be shown in errors"));
         }
-        Ok(Self { provider, base, key })
+        let native = if base_url.is_none() { provider.native().to_vec() } else { Vec::new() };
+        Ok(Self { provider, base, key, native })
+    }
+
+    /// The same, of which it is known what it has itself.
+    #[must_use]
+    pub fn with_native(self, native: Vec<Feature>) -> Self {
+        Self { native, ..self }
+    }
+
+    /// Whether it has a feature itself.
+    #[must_use]
+    pub fn has(&self, feature: Feature) -> bool {
+        self.native.contains(&feature)
     }
 
     /// The row.

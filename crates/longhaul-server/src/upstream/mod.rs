@@ -37,7 +37,7 @@ pub use client::{Call, Client, Letter, Network, Proxies};
 pub(crate) use events::Events;
 pub use key::Key;
 pub use patience::{Patience, Retries};
-pub use provider::Provider;
+pub use provider::{Feature, Provider};
 pub use question::{Asked, Finish, Question, Reply, Small, Streaming};
 pub use reading::{Progress, Reading};
 pub use trouble::{Reaction, Stage, Trouble};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use longhaul_engine::{Dialect, table};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A row of `providers.toml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +27,43 @@ struct Row {
     limit: Limit,
     #[serde(default)]
     stream_usage: StreamUsage,
+    #[serde(default)]
+    native: Vec<Feature>,
     #[serde(rename = "source")]
     _source: String,
+}
+
+/// What one provider has, and others lack: the gateway serves it in their place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Feature {
+    /// `POST /v1/responses/compact`, and the items that it hands out.
+    ResponsesCompact,
+    /// `context_management` of a Messages request, and the blocks that it hands out.
+    ContextManagement,
+}
+
+impl Feature {
+    /// Every one.
+    pub const ALL: [Self; 2] = [Self::ResponsesCompact, Self::ContextManagement];
+
+    /// What the configuration calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ResponsesCompact => "responses_compact",
+            Self::ContextManagement => "context_management",
+        }
+    }
+
+    /// The dialect that it belongs to.
+    #[must_use]
+    pub fn dialect(self) -> Dialect {
+        match self {
+            Self::ResponsesCompact => Dialect::Responses,
+            Self::ContextManagement => Dialect::Messages,
+        }
+    }
 }
 
 /// The header that carries the key, and what stands before it there.
@@ -119,6 +154,12 @@ impl Provider {
     #[must_use]
     pub fn key_env(self) -> Option<&'static str> {
         self.row.key_env.as_deref()
+    }
+
+    /// What it has at its own address that others lack.
+    #[must_use]
+    pub fn native(self) -> &'static [Feature] {
+        &self.row.native
     }
 
     pub(super) fn path(self, dialect: Dialect) -> Option<&'static str> {

@@ -30,11 +30,17 @@ pub(crate) struct Agent {
     steps: usize,
     /// The calls that wait for an answer.
     open: Vec<Value>,
+    model: &'static str,
 }
 
 impl Agent {
     pub(crate) fn new(form: Form) -> Self {
-        let mut agent = Self { form, history: Vec::new(), steps: 0, open: Vec::new() };
+        let is_messages = form.dialect == Dialect::Messages;
+        Self::with_model(form, if is_messages { "claude-sonnet-4-5" } else { "gpt-5" })
+    }
+
+    pub(crate) fn with_model(form: Form, model: &'static str) -> Self {
+        let mut agent = Self { form, history: Vec::new(), steps: 0, open: Vec::new(), model };
         agent.prompt("Make the build green. Never touch the tests.");
         agent
     }
@@ -48,7 +54,7 @@ impl Agent {
     }
 
     pub(crate) fn model(&self) -> &'static str {
-        if self.form.dialect == Dialect::Messages { "claude-sonnet-4-5" } else { "gpt-5" }
+        self.model
     }
 
     fn prompt(&mut self, text: &str) {

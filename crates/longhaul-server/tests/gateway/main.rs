@@ -27,6 +27,7 @@ mod hushed;
 mod keeping;
 mod leaving;
 mod limits;
+mod native;
 mod outage;
 mod overtaken;
 mod pages;

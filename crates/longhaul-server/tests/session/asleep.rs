@@ -83,7 +83,7 @@ async fn a_preview_shows_both_sides_and_keeps_nothing() {
     let agent = long();
     request(&mut kept.session(), &agent.body(), NOON).await;
     let focus = Some("module4".to_owned());
-    let shown = kept.compact(Compress { focus, preview: Preview::Yes, here: None }).await.unwrap();
+    let shown = kept.compact(Compress { focus, preview: Preview::Yes, ..Compress::default() }).await.unwrap();
     assert_eq!(shown.became, Became::Preview);
     assert!(shown.after.len() < shown.before.len());
     assert_eq!(shown.report["focus"], "module4");

@@ -3,7 +3,7 @@
 use longhaul_engine::Dialect;
 use longhaul_engine::policy::Invalid;
 use longhaul_engine::redact::{Content, Redactor, Rules};
-use longhaul_server::upstream::Provider;
+use longhaul_server::upstream::{Feature, Provider};
 use serde::{Deserialize, Serialize};
 
 use super::gateway::Gateway;
@@ -120,6 +120,8 @@ pub(crate) struct Upstream {
     pub(crate) base_url: Option<String>,
     /// The environment variable that holds its key.
     pub(crate) api_key_env: Option<String>,
+    /// What it has itself of what the gateway serves otherwise; by default what its provider is known to have at its own address.
+    pub(crate) native: Option<Vec<Feature>>,
 }
 
 /// Where sessions are kept, a file or a database, and for how long.

@@ -79,7 +79,7 @@ models:
   claude-sonnet-4.6: { context_length: 200000, threshold: 0.6, threshold_tokens: 100000,
     prices: { input: 3, output: 15, cache_read: 0.3, cache_write: 3.75, cache_write_1h: 6 },
     capabilities: { prefill: false, cache_minimum: 1024 } }
-upstreams: { messages: { base_url: 'https://example.com', api_key_env: KEY }, chat: {}, responses: {} }
+upstreams: { messages: { base_url: 'https://example.com', api_key_env: KEY, native: [context_management] }, chat: {}, responses: {} }
 store:     { path: null, url: null, sync: normal, keep_days: 30, max_bytes: 2000000000 }
 gateway:   { listen: '0.0.0.0:8484', require_keys: true, hosts: [example.com], commands: true, recall: on, max_body_bytes: 1000000,
   keep_alive: { enabled: true, usd_per_day: 0.5 }, drain_seconds: 5, log: json, log_level: debug,

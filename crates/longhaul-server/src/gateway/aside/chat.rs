@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::events::Event;
 use super::sieve::{Call, Fields, Heard, Sieve, Used, arguments, ours, push};
+use crate::gateway::events::Event;
 
 const FIELDS: Fields =
     Fields { input: "prompt_tokens", output: "completion_tokens", total: Some("total_tokens") };

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::events::Event;
 use super::sieve::{Call, Fields, Heard, Sieve, Used, arguments, named, ours, push};
+use crate::gateway::events::Event;
 
 const FIELDS: Fields = Fields { input: "input_tokens", output: "output_tokens", total: None };
 const CALLED: &str = "tool_use";

@@ -17,7 +17,6 @@
 
 mod chat;
 mod dress;
-mod events;
 mod messages;
 mod responses;
 mod sieve;

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::events::Event;
 use super::sieve::{Call, Fields, Heard, Sieve, Used, arguments, named, ours};
+use crate::gateway::events::Event;
 
 const FIELDS: Fields = Fields { input: "input_tokens", output: "output_tokens", total: Some("total_tokens") };
 const CALL: &str = "function_call";

@@ -4,8 +4,8 @@ use longhaul_engine::Dialect;
 use longhaul_engine::prices::Usage;
 use serde_json::{Map, Value};
 
-use super::events::Event;
 use super::{chat, messages, responses};
+use crate::gateway::events::Event;
 use crate::recall::Tool;
 
 /// A call of one of our tools.

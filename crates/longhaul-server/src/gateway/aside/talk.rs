@@ -12,9 +12,9 @@ use longhaul_engine::{Dialect, Edit, Rewrite, wire};
 use serde_json::{Value, json};
 
 use super::dress::{Aside, Shown};
-use super::events::Split;
 use super::sieve::{Call, Heard, Sieve, sieve};
 use super::{chat, responses};
+use crate::gateway::events::Split;
 use crate::gateway::{Gateway, forward};
 use crate::recall::{Answer, Reach};
 use crate::store::{SessionId, Tenant};

@@ -54,7 +54,7 @@ pub(super) fn wanted(fields: &Fields) -> Compress {
         Some("true") => Preview::Yes,
         _ => Preview::No,
     };
-    Compress { focus, here, preview }
+    Compress { focus, here, preview, ..Compress::default() }
 }
 
 /// `POST /sessions/{name}/compress`: does it, or shows what it would do.

@@ -14,7 +14,16 @@ pub(super) fn judge(request: &Value) -> Result<(), Refusal> {
     if list(&request["messages"]).next().is_none() {
         return refuse("messages: at least one message is required");
     }
+    // Who lacks what another provider has does not know its fields and blocks.
+    if request.get("context_management").is_some() {
+        return refuse("context_management: Extra inputs are not permitted");
+    }
     for (m, message) in list(&request["messages"]) {
+        if let Some((b, _)) = list(&message["content"]).find(|(_, block)| block["type"] == "compaction") {
+            return refuse(format!(
+                "messages.{m}.content.{b}: Input tag 'compaction' does not match any of the expected tags"
+            ));
+        }
         match message["role"].as_str().unwrap_or_default() {
             "user" | "assistant" | "system" => {}
             role => {

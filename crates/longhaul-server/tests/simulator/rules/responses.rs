@@ -18,6 +18,10 @@ pub(super) fn judge(request: &Value) -> Result<(), Refusal> {
     let (mut calls, mut open, mut ids) = (HashSet::new(), Vec::new(), HashSet::new());
     for (i, item) in list(&request["input"]) {
         let kind = item["type"].as_str().unwrap_or_default();
+        // Who lacks what another provider has does not know its items.
+        if kind == "compaction" {
+            return Err(Refusal::invalid("Invalid value: 'compaction'.").param(format!("input[{i}]")));
+        }
         let call = item["call_id"].as_str().unwrap_or_default();
         if PAIRS.iter().any(|(calls, _)| *calls == kind) {
             calls.insert(call);

@@ -4,6 +4,7 @@ use longhaul_engine::cache::{Provider, Route};
 use longhaul_engine::models;
 use longhaul_engine::policy::Policy;
 use longhaul_server::gateway::Access;
+use longhaul_server::upstream::Feature;
 use serde::Serialize;
 
 use crate::agents;
@@ -26,6 +27,8 @@ pub(super) struct Shown {
     summaries: String,
     caching: Vec<String>,
     upstreams: Vec<Upstream>,
+    /// What is served here, because the upstream is not known to have it.
+    serves: Vec<&'static str>,
     keys: bool,
     agents: Vec<Pointed>,
     warnings: Vec<String>,
@@ -72,6 +75,7 @@ impl Shown {
             summaries: plan.summaries.clone(),
             caching,
             upstreams: plan.destinations.iter().map(upstream).collect(),
+            serves: serves(plan),
             keys: access == Access::Keys,
             agents: agents::all()
                 .map(|agent| Pointed { name: &agent.name, line: agent.line(&url) })
@@ -102,6 +106,9 @@ impl Shown {
         for Upstream { dialect, address, payer, .. } in &self.upstreams {
             rows.push((dialect.clone(), format!("{address}, {payer} pays")));
         }
+        if !self.serves.is_empty() {
+            rows.push(("served here".to_owned(), self.serves.join(", ")));
+        }
         let keys =
             if self.keys { "only with a key of this store (longhaul keys)" } else { "whoever reaches it" };
         rows.push(("let in".to_owned(), keys.to_owned()));
@@ -115,6 +122,13 @@ impl Shown {
         }
         page
     }
+}
+
+/// What is served for upstreams that are not known to have it.
+fn serves(plan: &Plan) -> Vec<&'static str> {
+    let is_on = plan.settings.shell.compression.enabled;
+    let served = plan.destinations.iter().filter(|_| is_on).flat_map(Destination::served);
+    served.map(Feature::name).collect()
 }
 
 /// When models can reach back, in words.
