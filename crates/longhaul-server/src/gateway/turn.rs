@@ -1,4 +1,6 @@
-//! One request to a model: in, made ready, sent, and its answer back.
+//! One request to a model: in, made ready, sent, and its answer back. `served` is what of it an upstream lacks.
+
+mod served;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -16,22 +18,20 @@ use super::aftermath::{self, Passed, Request as Answered, Turned};
 use super::aside::{Asked, Spent, Talk};
 use super::door::{self, Guest};
 use super::keep_alive::Warm;
-use super::native::{self, Due, Says, Seal, Taken, Told};
+use super::native::Seal;
 use super::prepare::{Job, Prepared, Ready};
 use super::relay::{Aftermath, Relay, Source, without_hops};
 use super::settings::Switch;
-use super::speech::Form;
 use super::{Gateway, body, commands, forward, speech};
-use crate::session::{Action as SessionAction, Reaction, Sizes};
+use crate::session::{Reaction, Sizes};
 use crate::store::Action as TrafficAction;
 use crate::upstream::{Response as Answer, Trouble};
+use served::{Compacted, Native, SERVED};
 
 const BYPASS: HeaderName = HeaderName::from_static("x-longhaul-bypass");
 pub(super) const SESSION: HeaderName = HeaderName::from_static("x-longhaul-session");
 pub(super) const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
 pub(super) const TOKENS: HeaderName = HeaderName::from_static("x-longhaul-tokens");
-/// What of the request was served here, because its upstream lacks it.
-const SERVED: HeaderName = HeaderName::from_static("x-longhaul-served");
 const CACHE: HeaderName = HeaderName::from_static("x-longhaul-cache");
 /// Shorter requests are left alone: there is nothing in them to compact, and too little to be cached. They belong to no session until
 /// they have grown, which loses nothing, since a client sends all of its history again. Titles and probes are among them.
@@ -59,26 +59,6 @@ struct Call {
     /// What its lines in the log are found by.
     span: Span,
     native: Native,
-}
-
-/// What was served of a request because its upstream lacks it.
-#[derive(Default)]
-struct Native {
-    /// What its answer is to say.
-    says: Option<Says>,
-    is_continued: bool,
-    /// The tokens that were cleared.
-    saved: Tokens,
-    /// In words.
-    served: String,
-}
-
-/// A compaction that a request asked for.
-enum Compacted {
-    /// It goes with the answer.
-    Sent,
-    /// It is the answer.
-    Shown(Response),
 }
 
 impl Gateway {
@@ -162,43 +142,6 @@ impl Call {
                 self.pass(bypassed(reason)).await
             }
         }
-    }
-
-    /// Takes out of the request what is for us where the upstream lacks it. From now on that is the request.
-    async fn take_native(&mut self, seal: &Seal, text: Bytes) -> Result<(Bytes, Option<Due>), String> {
-        let upstream = self.gateway.settings.upstreams.of(self.dialect);
-        let Some(taken) = native::take(upstream, seal, self.dialect, &text).await? else {
-            return Ok((text, None));
-        };
-        let Taken { body, says, due, is_continued, saved, served } = taken;
-        self.original = body.clone();
-        self.parts.headers.remove(CONTENT_ENCODING);
-        native::without_betas(&mut self.parts.headers);
-        self.native = Native { says, is_continued, saved, served: served.join(", ") };
-        Ok((body, due))
-    }
-
-    /// Lets the session make the compaction that a request asks for, and has the answer tell of it.
-    async fn compact(
-        &mut self,
-        job: &Arc<Job>,
-        seal: &Seal,
-        due: &Due,
-    ) -> Result<Option<Compacted>, &'static str> {
-        let folded = native::fold(job, due.compress()).await?;
-        let Some(block) = folded.block(seal) else { return Ok(None) };
-        let mut says = self.native.says.take().unwrap_or_default();
-        says.block = Some(block);
-        if !due.pauses {
-            self.native.says = Some(says);
-            return Ok((folded.action == SessionAction::Compacted).then_some(Compacted::Sent));
-        }
-        let text = std::str::from_utf8(&job.text).unwrap_or_default();
-        let mut response = native::paused(text, &self.gateway.request_id(), says);
-        let headers = response.headers_mut();
-        set(headers, ACTION, "compacted");
-        set(headers, SERVED, &self.native.served);
-        Ok(Some(Compacted::Shown(response)))
     }
 
     /// The body as text, or why it has to go as it came. What takes long is done where nobody waits for the thread.
@@ -453,19 +396,6 @@ impl Call {
             set(&mut headers, SERVED, &self.native.served);
         }
         forward::response(status, headers, relay.saying(told).into_body())
-    }
-
-    /// What an answer is to say beyond what the upstream says, where it can be added.
-    fn told(&self, status: u16, headers: &mut HeaderMap) -> Option<Told> {
-        let says = self.native.says.clone().filter(|_| status < 300)?;
-        if headers.get(CONTENT_ENCODING).is_some_and(|packed| packed != "identity") {
-            tracing::warn!("the answer is packed, and does not say what was done to its request");
-            return None;
-        }
-        headers.remove(CONTENT_LENGTH);
-        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let form = if kind.starts_with("text/event-stream") { Form::Events } else { Form::Whole };
-        Some(Told::new(says, form))
     }
 
     fn no_answer(&self, trouble: &Trouble) -> Response {

@@ -1,15 +1,19 @@
 //! Features of one provider, served for an upstream that lacks them and refuses what it does not know.
 
+use std::collections::BTreeSet;
+
 use axum::http::HeaderMap;
 use longhaul_engine::Dialect;
+use longhaul_engine::check::{Severity, check};
+use longhaul_server::store::{Place, Store, Sync};
 use longhaul_server::upstream::{Feature, Provider, Upstream};
 use reqwest::Response;
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, Form};
 use crate::echo::{Echo, SAID};
-use crate::ground::{Ground, answer, header, settings, with_window};
-use crate::simulator::{Binding, Say, Settings, Simulator, says};
+use crate::ground::{Ground, answer, header, settings, shared, with_window};
+use crate::simulator::{Binding, Say, Settings, Simulator, says, target};
 
 const MESSAGES: Form = Form { dialect: Dialect::Messages, is_stream: false };
 const STREAMED: Form = Form { dialect: Dialect::Messages, is_stream: true };
@@ -571,11 +575,8 @@ async fn an_upstream_that_has_them_gets_every_byte() {
     };
     settings.upstreams.messages = at("anthropic", &echo.origin);
     settings.upstreams.responses = at("openai", &format!("{}/v1", echo.origin));
-    let store = longhaul_server::store::Store::open(
-        &longhaul_server::store::Place::Memory,
-        longhaul_server::store::Sync::Normal,
-    );
-    let ground = Ground::with_store(settings, store.await.unwrap(), std::sync::Arc::default()).await;
+    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+    let ground = Ground::with_store(settings, store, std::sync::Arc::default()).await;
     let managed = r#"{ "model":"m","max_tokens": 9, "context_management" :{"edits":[{"type":"any_20300101"}]},"messages":[{"role":"assistant","content":[{"type":"compaction","content":"x"}]},{"role":"user","content":"hi"}]}"#;
     let compacted = r#"{ "model":"m", "previous_response_id" : "resp_1","input":[{"type":"compaction","encrypted_content":"x"}]}"#;
     for (path, body) in [
@@ -654,4 +655,53 @@ async fn what_a_handed_out_compaction_folded_can_be_fetched_by_the_model() {
         assert!(results.contains("tool_result") && results.contains("step 7"), "{results}");
         assert!(simulator.refused().is_empty());
     }
+}
+
+/// The rules of its dialect that a body breaks.
+fn broken(body: &str) -> BTreeSet<&'static str> {
+    let found = check(body, Dialect::Messages, &target(Dialect::Messages, "claude-sonnet-4-5"));
+    found.into_iter().filter(|found| found.severity == Severity::Error).map(|found| found.rule).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_bodies_break_no_rule_for_being_edited_or_compacted() {
+    let Some(shared) = shared() else { return };
+    let echo = Echo::start().await;
+    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+    let ground = Ground::with_store(settings(&echo.origin), store, std::sync::Arc::default()).await;
+    let clear = edits(json!([
+        {"type": "clear_thinking_20251015"},
+        {"type": "clear_tool_uses_20250919", "trigger": {"type": "input_tokens", "value": 8000}, "clear_tool_inputs": true},
+    ]));
+    let compact = edits(json!([{
+        "type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 12000}, "pause_after_compaction": true,
+    }]));
+    let (mut cleared, mut compacted) = (0, 0);
+    for file in std::fs::read_dir(shared.join("corpus")).unwrap().map(|file| file.unwrap().path()) {
+        if !file.to_string_lossy().ends_with(".messages.json") {
+            continue;
+        }
+        let mut body: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        body["stream"] = false.into();
+        let before = broken(&body.to_string());
+        send(&ground, "/v1/messages", &with(body.clone(), &clear)).await;
+        let sent = String::from_utf8(echo.last().body.to_vec()).unwrap();
+        assert!(broken(&sent).is_subset(&before), "{}", file.display());
+        cleared += usize::from(sent.contains("[cleared to make room"));
+        let shown = answer(send(&ground, "/v1/messages", &with(body.clone(), &compact)).await).await;
+        if shown["stop_reason"] == "compaction" {
+            let reply = json!({"role": "assistant", "content": shown["content"]});
+            let history = body["messages"].as_array_mut().unwrap();
+            history.extend([reply, json!({"role": "user", "content": "Go on."})]);
+            send(&ground, "/v1/messages", &body).await;
+            let sent = String::from_utf8(echo.last().body.to_vec()).unwrap();
+            assert!(
+                broken(&sent).is_subset(&before) && !sent.contains("\"compaction\""),
+                "{}",
+                file.display()
+            );
+            compacted += 1;
+        }
+    }
+    assert!(cleared > 5 && compacted > 5, "{cleared} were cleared, {compacted} compacted");
 }

@@ -75,6 +75,15 @@ impl Due {
 }
 
 impl Folded {
+    /// What was done, for a header.
+    pub(in crate::gateway) fn done(&self) -> &'static str {
+        match self.action {
+            Action::None => "none",
+            Action::Replayed => "replayed",
+            Action::Compacted => "compacted",
+        }
+    }
+
     /// The block that a Messages client is handed; nothing where too little was gained to tell.
     pub(in crate::gateway) fn block(&self, seal: &Seal) -> Option<Value> {
         let Sizes { whole, sent } = self.sizes;
@@ -251,12 +260,7 @@ fn answer(
     });
     let mut response = speech::document(StatusCode::OK, &document);
     let headers = response.headers_mut();
-    let action = match folded.map(|folded| folded.action) {
-        None | Some(Action::None) => "none",
-        Some(Action::Replayed) => "replayed",
-        Some(Action::Compacted) => "compacted",
-    };
-    set(headers, ACTION, action);
+    set(headers, ACTION, folded.map_or("none", Folded::done));
     set(headers, TOKENS, &format!("{}/{}", sizes.whole.number(), sizes.sent.number()));
     if let Some(session) = folded.and_then(|folded| folded.session.as_deref()) {
         set(headers, SESSION, session);
