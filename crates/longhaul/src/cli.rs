@@ -11,6 +11,7 @@ use clap_complete::Shell;
 use longhaul_engine::Dialect;
 use longhaul_engine::cache::Provider;
 use longhaul_engine::digest::Kind;
+use longhaul_engine::plan::Engines;
 use longhaul_engine::policy::{CacheStrategy, CacheTtl, EngineName};
 use longhaul_server::agents::Extent;
 use serde_json::Value;
@@ -537,8 +538,8 @@ pub(crate) struct PolicyFlags {
     /// Recent messages kept, up to the tail's ceiling [default: 20]
     #[arg(long, value_name = "N")]
     pub(crate) protect_last: Option<usize>,
-    /// The engine that compacts; longhaul engines says what each does [default: compressor]
-    #[arg(long, value_name = "NAME", value_parser = one_of(EngineName::ALL, EngineName::name))]
+    /// The engine that compacts (compressor, sacred-zone); longhaul engines says what each does [default: compressor]
+    #[arg(long, value_name = "NAME", value_parser = engine)]
     pub(crate) engine: Option<EngineName>,
 }
 
@@ -552,7 +553,7 @@ impl PolicyFlags {
             ("--target-ratio", &["compression", "target_ratio"], self.target_ratio.map(Value::from)),
             ("--protect-first", &["compression", "protect_first_n"], self.protect_first.map(Value::from)),
             ("--protect-last", &["compression", "protect_last_n"], self.protect_last.map(Value::from)),
-            ("--engine", &["context", "engine"], self.engine.map(|engine| engine.name().into())),
+            ("--engine", &["context", "engine"], self.engine.as_ref().map(|engine| engine.name().into())),
         ];
         let mut flags = Vec::new();
         for (name, path, value) in typed {
@@ -583,6 +584,14 @@ fn one_of<T: Copy + Send + Sync + 'static>(
     let all: Vec<T> = all.into_iter().collect();
     let names = PossibleValuesParser::new(all.iter().map(|value| name(*value)));
     names.try_map(move |typed| all.iter().copied().find(|value| name(*value) == typed).ok_or("no such name"))
+}
+
+/// An engine by its name.
+fn engine(name: &str) -> Result<EngineName, String> {
+    let engines = Engines::default();
+    let names = || engines.all().map(|engine| engine.name().to_string()).collect::<Vec<_>>().join(", ");
+    let found = engines.find(&EngineName::from(name.to_owned()));
+    found.map(|engine| engine.name()).ok_or_else(|| format!("there are {}", names()))
 }
 
 /// A provider by its name. The table of them is read only where one is named.

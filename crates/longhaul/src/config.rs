@@ -12,6 +12,7 @@ use std::fmt::{self, Display};
 use std::path::Path as FilePath;
 
 use longhaul_engine::models::{self, ModelFacts};
+use longhaul_engine::plan::Engines;
 use longhaul_engine::policy::{self, EngineName, Invalid, Policy, Warning};
 use serde::Serialize;
 use serde_json::Value;
@@ -216,17 +217,11 @@ impl<'k> Layers<'k> {
         let Some(name) = leaf.value.as_str().filter(|_| leaf.path == ["context", "engine"]) else {
             return leaf;
         };
-        if EngineName::ALL.iter().any(|engine| engine.name() == name) {
+        let Some(missing) = Engines::default().missing(&EngineName::from(name.to_owned())) else {
             return leaf;
-        }
-        let (there, instead) =
-            (EngineName::ALL.map(EngineName::name).join(", "), EngineName::default().name());
-        let note = format!(
-            "{}: no engine is called {name}, {instead} takes its place; there are {there}",
-            leaf.origin
-        );
-        self.notes.push(note);
-        Leaf { value: instead.into(), ..leaf }
+        };
+        self.notes.push(format!("{}: {missing}", leaf.origin));
+        Leaf { value: EngineName::default().name().into(), ..leaf }
     }
 
     /// Flags are typed for one run: a general one also wins over what files say of single models.

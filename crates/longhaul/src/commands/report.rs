@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use longhaul_engine::cache::Route;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{Outcome, Plan, Report, Wish};
+use longhaul_engine::plan::{Engines, Outcome, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::Redactor;
 use longhaul_engine::{Tokens, Transcript};
@@ -110,7 +110,8 @@ impl Asked<'_> {
             ..Wish::default()
         };
         let (ledger, shown) = (&Ledger::default(), &self.body.shown);
-        let mut folding = Folding { policy, known, transcript, ledger, shown };
+        let engine = &*Engines::default().of(&policy.engine);
+        let mut folding = Folding { engine, policy, known, transcript, ledger, shown };
         let due = Made::from(folding.plan(&wish)?);
         if due.text.is_some() || wish.is_asked() {
             return Ok((due, Vec::new()));

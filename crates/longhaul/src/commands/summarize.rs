@@ -3,7 +3,7 @@
 use longhaul_engine::Tokens;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{CheckpointReport, Outcome, Plan, Report, Wish};
+use longhaul_engine::plan::{CheckpointReport, Engines, Outcome, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Content, Redacted, Redactor, Rules};
 use longhaul_engine::summary::{self, Ask, End, Finding};
@@ -113,8 +113,10 @@ fn account(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Resu
         ..Wish::default()
     };
     let (known, ledger) = (&mut Known::default(), &Ledger::default());
-    let mut folding = Folding { policy: &policy, known, transcript: &transcript, ledger, shown: &body.shown };
-    let mut notes = body::note_lines(&transcript, &notes);
+    let engine = &*Engines::default().of(&policy.engine);
+    let (shown, transcript, policy) = (&body.shown, &transcript, &policy);
+    let mut folding = Folding { engine, policy, known, transcript, ledger, shown };
+    let mut notes = body::note_lines(transcript, &notes);
     notes.extend(settings.note_lines(&warnings));
     let writer = summarizer::configured(&settings)?;
     let by_code = folding.plan(&wish)?;
@@ -139,7 +141,7 @@ fn account(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Resu
         account.reason = Some(why_not(report));
         return Ok(account);
     };
-    let writer = writer.as_ref().unwrap_or(&policy);
+    let writer = writer.as_ref().unwrap_or(policy);
     if let Some(path) = &args.handed_in {
         account.ask = Some(Asked::of(&ask, writer, NO_MARK));
         let given = folding::handed_in(path)?;

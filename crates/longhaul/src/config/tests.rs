@@ -275,7 +275,7 @@ fn an_engine_that_is_found_nowhere_is_said_and_the_default_takes_its_place() {
     let said = "longhaul.yaml:1:20: no engine is called lossles, compressor takes its place; there are compressor, sacred-zone";
     assert_eq!(settings.notes, [said]);
     let known = load("context: { engine: sacred-zone }\n", &[]).unwrap();
-    assert_eq!((known.engine.context.engine, known.notes.len()), (EngineName::SacredZone, 0));
+    assert_eq!((known.engine.context.engine, known.notes.len()), (EngineName::SACRED_ZONE, 0));
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::models::Model;
-use longhaul_engine::plan::{Handles, Keep, Original, Outcome, Plan, Report, Wish};
+use longhaul_engine::plan::{Engine, Engines, Handles, Keep, Original, Outcome, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Rules, SessionKey};
 use longhaul_engine::summary::Answer as Summary;
@@ -62,6 +63,7 @@ impl Memory {
 /// The policy for one model.
 #[derive(Clone)]
 struct Prepared {
+    engine: Arc<dyn Engine>,
     policy: Policy,
     /// `compression.enabled`.
     enabled: bool,
@@ -168,7 +170,7 @@ impl<'a> Call<'a> {
             memory.policies.insert(model.name.clone(), self.prepare(&model)?);
         }
         let prepared = &memory.policies[&model.name];
-        let Prepared { policy, notes: more, rules, .. } = prepared;
+        let Prepared { engine, policy, notes: more, rules, .. } = prepared;
         folding::refuse_behind(self.args.wanted.keep_from, &transcript, &body.shown)?;
         let rests = self.rests(prepared);
         let (settled, removed) = match &self.recording {
@@ -176,6 +178,7 @@ impl<'a> Call<'a> {
                 let mut asking = Asking::default();
                 let plan = |history: &History| {
                     let folding = Folding {
+                        engine: &**engine,
                         policy,
                         known: &mut memory.known,
                         transcript: &transcript,
@@ -238,7 +241,8 @@ impl<'a> Call<'a> {
         let keep = self.originals.map_or(Keep::Nothing, |_| Keep::Originals(Handles::new(key())));
         let wish = Wish { keep, ..self.wish(prepared) };
         let (policy, shown, ledger) = (&prepared.policy, &body.shown, &Ledger::default());
-        let mut folding = Folding { policy, known, transcript, ledger, shown };
+        let engine = &*prepared.engine;
+        let mut folding = Folding { engine, policy, known, transcript, ledger, shown };
         let (report, text, removed) = match self.plan(&mut folding, &wish, &mut Asking::default())? {
             Plan::Leave(report) => (report, None, Vec::new()),
             Plan::Ready(outcome) => (outcome.report, Some(outcome.body), outcome.originals),
@@ -289,6 +293,7 @@ impl<'a> Call<'a> {
             notes.push(summarizer::NONE.to_owned());
         }
         let rules = super::super::redact::rules(&settings)?;
-        Ok(Prepared { policy, enabled: settings.shell.compression.enabled, notes, rules })
+        let engine = Engines::default().of(&policy.engine);
+        Ok(Prepared { engine, policy, enabled: settings.shell.compression.enabled, notes, rules })
     }
 }

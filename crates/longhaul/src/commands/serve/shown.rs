@@ -17,7 +17,7 @@ use crate::upstreams::Destination;
 pub(super) struct Shown {
     url: String,
     store: String,
-    engine: &'static str,
+    engine: String,
     compression: bool,
     /// When models are offered the recall tools.
     recall: Recall,
@@ -64,7 +64,7 @@ impl Shown {
         }
         Self {
             store: plan.store.shown(),
-            engine: engine.context.engine.name(),
+            engine: engine.context.engine.to_string(),
             compression: shell.compression.enabled,
             recall: shell.gateway.recall,
             threshold: engine.compression.threshold,
