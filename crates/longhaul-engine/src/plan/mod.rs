@@ -20,10 +20,12 @@ mod keep;
 mod ladder;
 mod look;
 mod ours;
+mod proposal;
 mod repair;
 mod report;
 mod sacred_zone;
 mod settle;
+mod shown;
 mod survey;
 mod work;
 
@@ -35,7 +37,9 @@ pub use report::{
 pub use compressor::Compressor;
 pub use engine::{Due, Engine, Load, Source};
 pub use engines::Engines;
+pub use proposal::{Proposal, Shorter, by_proposal};
 pub use sacred_zone::SacredZone;
+pub use shown::{Message, Shown, ShownBlock};
 
 use std::collections::BTreeMap;
 
