@@ -170,7 +170,8 @@ pub enum Due {
 impl Load {
     /// Whether a compaction is due from so many tokens on: then, where somebody asks for one, and where the request would not be
     /// taken as it is.
-    pub(super) fn due_at(&self, threshold: Tokens, policy: &Policy, wish: &Wish) -> Due {
+    #[must_use]
+    pub fn due_at(&self, threshold: Tokens, policy: &Policy, wish: &Wish) -> Due {
         let now = self.share_of(policy.window);
         if let Some(wanted) = wish.to_tokens.filter(|wanted| self.tokens <= *wanted) {
             return Due::NotYet(format!("already at or under the {wanted} tokens asked for: {now}"));

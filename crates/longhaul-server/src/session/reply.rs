@@ -64,7 +64,11 @@ impl Session {
             self.keep_learned(&mut said).await;
         }
         let policy = windows::policy(&self.settings.config, &model, &learned);
-        let threshold = policy.map(|policy| self.settings.engines.of(&policy.engine).starts_at(&policy));
+        let threshold = policy.map(|policy| {
+            let engine = self.settings.engines.of(&policy.engine);
+            engine.told_usage(&model, usage);
+            engine.starts_at(&policy)
+        });
         let due = whole.zip(threshold.ok()).filter(|(whole, threshold)| whole >= threshold);
         let due = due.map(|(whole, threshold)| {
             self.at_threshold = Trigger::Reply;
