@@ -1,5 +1,6 @@
 //! What can be typed. Definitions only: what a command does is in `commands/`.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,7 +12,6 @@ use clap_complete::Shell;
 use longhaul_engine::Dialect;
 use longhaul_engine::cache::Provider;
 use longhaul_engine::digest::Kind;
-use longhaul_engine::plan::Engines;
 use longhaul_engine::policy::{CacheStrategy, CacheTtl, EngineName};
 use longhaul_server::agents::Extent;
 use serde_json::Value;
@@ -462,6 +462,8 @@ pub(crate) enum TextKind {
 #[derive(Debug, Args)]
 pub(crate) struct EnginesArgs {
     #[command(flatten)]
+    pub(crate) plugins: PluginsFlag,
+    #[command(flatten)]
     pub(crate) config: ConfigFile,
     #[command(flatten)]
     pub(crate) answer: Answer,
@@ -538,9 +540,28 @@ pub(crate) struct PolicyFlags {
     /// Recent messages kept, up to the tail's ceiling [default: 20]
     #[arg(long, value_name = "N")]
     pub(crate) protect_last: Option<usize>,
-    /// The engine that compacts (compressor, sacred-zone); longhaul engines says what each does [default: compressor]
-    #[arg(long, value_name = "NAME", value_parser = engine)]
+    /// The engine that compacts (compressor, sacred-zone, or a plug-in); longhaul engines says what each does [default: compressor]
+    #[arg(long, value_name = "NAME", value_parser = any_engine)]
     pub(crate) engine: Option<EngineName>,
+    #[command(flatten)]
+    pub(crate) plugins: PluginsFlag,
+}
+
+/// Where plug-ins lie beside the usual places.
+#[derive(Debug, Args)]
+pub(crate) struct PluginsFlag {
+    /// A folder of plug-ins: engines lie in its context_engine/NAME/
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plugins: Option<PathBuf>,
+}
+
+impl PluginsFlag {
+    /// What was typed, as the key it sets.
+    pub(crate) fn flag(&self) -> Option<Flag> {
+        let path = ["context", "plugins"].map(str::to_owned).to_vec();
+        let value = self.plugins.as_ref()?.display().to_string().into();
+        Some(Flag { name: "--plugins", path, value })
+    }
 }
 
 impl PolicyFlags {
@@ -561,6 +582,7 @@ impl PolicyFlags {
                 flags.push(Flag { name, path: path.iter().map(|&part| part.to_owned()).collect(), value });
             }
         }
+        flags.extend(self.plugins.flag());
         flags
     }
 }
@@ -586,12 +608,9 @@ fn one_of<T: Copy + Send + Sync + 'static>(
     names.try_map(move |typed| all.iter().copied().find(|value| name(*value) == typed).ok_or("no such name"))
 }
 
-/// An engine by its name.
-fn engine(name: &str) -> Result<EngineName, String> {
-    let engines = Engines::default();
-    let names = || engines.all().map(|engine| engine.name().to_string()).collect::<Vec<_>>().join(", ");
-    let found = engines.find(&EngineName::from(name.to_owned()));
-    found.map(|engine| engine.name()).ok_or_else(|| format!("there are {}", names()))
+/// An engine by its name: whether there is one is known when plug-ins were looked for.
+fn any_engine(name: &str) -> Result<EngineName, Infallible> {
+    Ok(EngineName::from(name.to_owned()))
 }
 
 /// A provider by its name. The table of them is read only where one is named.

@@ -69,8 +69,7 @@ impl Engines {
     pub fn missing(&self, name: &EngineName) -> Option<String> {
         let names: Vec<String> = self.all().map(|engine| engine.name().to_string()).collect();
         let there = names.join(", ");
-        let said = || format!("no engine is called {name}, compressor takes its place; there are {there}");
-        self.find(name).is_none().then(said)
+        self.find(name).is_none().then(|| format!("no engine is called {name}; there are {there}"))
     }
 }
 

@@ -56,9 +56,9 @@ use longhaul_engine::identity::Chains;
 use longhaul_engine::{Dialect, Tokens};
 use tokio::sync::Semaphore;
 
+pub(crate) use door::key_of;
 pub use settings::{Access, KeepAlive, Limits, Recall, Settings, Switch, Upstreams};
 pub use tally::Sums;
-pub(crate) use door::key_of;
 
 use dashboard::Dashboard;
 use door::{Closed, Door, Guest};

@@ -109,7 +109,8 @@ impl Engine for Plugin {
 
     fn told_usage(&self, model: &str, usage: &Usage) {
         let Usage { input, output, read, written, .. } = usage;
-        let params = json!({"model": model, "input": input, "output": output, "read": read, "written": written});
+        let params =
+            json!({"model": model, "input": input, "output": output, "read": read, "written": written});
         self.program.tell(Method::Usage, params);
     }
 

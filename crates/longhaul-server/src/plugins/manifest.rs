@@ -49,7 +49,7 @@ pub struct Manifest {
 }
 
 fn time_limit() -> u64 {
-    2_000
+    1_500
 }
 
 fn memory_limit() -> u64 {

@@ -22,6 +22,9 @@ const FIRST_REST: Duration = Duration::from_secs(1);
 /// up to this.
 const LONGEST_REST: Duration = Duration::from_mins(1);
 
+/// The share of what a call may take, waiting for others included, that the program itself may take of it.
+const OF_ITS_OWN: f64 = 0.75;
+
 /// What the world around a plug-in is like.
 #[derive(Clone)]
 pub struct World {
@@ -31,13 +34,13 @@ pub struct World {
     pub environment: Vec<(String, String)>,
     /// What counts as a secret in what it says to its log.
     pub rules: Rules,
-    /// The longest that a call may take, whatever its manifest says.
+    /// The longest that a call may take, whatever its manifest says, and waiting for others included.
     pub longest: Duration,
 }
 
 /// A program.
 pub(super) struct Program {
-    limit: Duration,
+    longest: Duration,
     jobs: SyncSender<Job>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
@@ -46,32 +49,32 @@ pub(super) struct Program {
 type Answer = Result<Option<Value>, String>;
 
 enum Job {
-    Call { method: Method, params: String, deadline: Instant, answer: SyncSender<Answer> },
+    Call { method: Method, params: String, latest: Instant, answer: SyncSender<Answer> },
     Tell { method: Method, params: Value },
     End,
 }
 
 impl Program {
     pub(super) fn new(manifest: Manifest, world: World) -> Self {
-        let limit = manifest.time_limit().min(world.longest);
+        let longest = world.longest;
+        let limit = manifest.time_limit().min(longest.mul_f64(OF_ITS_OWN));
         let (jobs, waiting) = sync_channel(WAITING);
         let worker = Worker { manifest, world, limit, running: None, crashes: 0, rests_until: None };
         let worker = Mutex::new(Some(thread::spawn(move || worker.work(&waiting))));
-        Self { limit, jobs, worker }
+        Self { longest, jobs, worker }
     }
 
     /// Asks it something, and waits for the answer as long as a call may take.
     pub(super) fn call(&self, method: Method, params: &impl Serialize) -> Answer {
         let params = serde_json::to_string(params).map_err(|error| error.to_string())?;
-        let deadline = Instant::now() + self.limit;
+        let latest = Instant::now() + self.longest;
         let (answer, answered) = sync_channel(1);
-        match self.jobs.try_send(Job::Call { method, params, deadline, answer }) {
+        match self.jobs.try_send(Job::Call { method, params, latest, answer }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err("is busy with others".to_owned()),
             Err(TrySendError::Disconnected(_)) => return Err("has been ended".to_owned()),
         }
-        // The worker keeps to the deadline by itself; it only has to find words for it.
-        match answered.recv_timeout(self.limit + Duration::from_secs(1)) {
+        match answered.recv_timeout(self.longest) {
             Ok(answer) => answer,
             Err(RecvTimeoutError::Timeout) => Err("is busy with others".to_owned()),
             Err(RecvTimeoutError::Disconnected) => Err("has been ended".to_owned()),
@@ -134,9 +137,9 @@ impl Worker {
     fn work(mut self, jobs: &Receiver<Job>) {
         while let Ok(job) = jobs.recv() {
             match job {
-                Job::Call { method, params, deadline, answer } => {
+                Job::Call { method, params, latest, answer } => {
                     // Whoever asked may have gone.
-                    let _ = answer.send(self.answer(method, &params, deadline));
+                    let _ = answer.send(self.answer(method, &params, latest));
                 }
                 Job::Tell { method, params } => self.tell(method, &params),
                 Job::End => return,
@@ -144,8 +147,10 @@ impl Worker {
         }
     }
 
-    fn answer(&mut self, method: Method, params: &str, deadline: Instant) -> Answer {
-        if Instant::now() >= deadline {
+    fn answer(&mut self, method: Method, params: &str, latest: Instant) -> Answer {
+        let deadline = Instant::now() + self.limit;
+        // It is not to blame for the time that others took.
+        if deadline > latest {
             return Err("is busy with others".to_owned());
         }
         let answered = self.running(deadline).and_then(|running| match method {
@@ -221,9 +226,9 @@ impl Worker {
 impl Running {
     /// Starts a process, and hears who it is.
     fn start(manifest: &Manifest, world: &World, deadline: Instant) -> Result<Self, Silence> {
-        let process =
-            Process::start(manifest, &world.environment, &world.rules).map_err(Silence::Wrong)?;
-        let hello = Hello { name: String::new(), protocol: 0, version: String::new(), capabilities: Vec::new() };
+        let process = Process::start(manifest, &world.environment, &world.rules).map_err(Silence::Wrong)?;
+        let hello =
+            Hello { name: String::new(), protocol: 0, version: String::new(), capabilities: Vec::new() };
         let mut running = Self { process, hello, calls: 0 };
         let ours = json!({"protocol": VERSION, "longhaul": env!("CARGO_PKG_VERSION")}).to_string();
         let said = running.ask(Method::Hello, &ours, deadline)?;
@@ -242,7 +247,12 @@ impl Running {
     }
 
     /// One question and its answer, or what the program says is wrong.
-    fn ask(&mut self, method: Method, params: &str, deadline: Instant) -> Result<Result<Value, String>, Silence> {
+    fn ask(
+        &mut self,
+        method: Method,
+        params: &str,
+        deadline: Instant,
+    ) -> Result<Result<Value, String>, Silence> {
         self.calls += 1;
         let wrong = |error: serde_json::Error| Silence::Wrong(format!("answered with no reply: {error}"));
         let params: &serde_json::value::RawValue = serde_json::from_str(params).map_err(wrong)?;

@@ -187,7 +187,10 @@ impl Session {
 
     /// What is to be known of a model before its first request.
     fn introduce(&mut self, policy: &Policy, learned: &windows::Learned, said: &mut Said<'_>) {
+        let missing = self.settings.engines.missing(&policy.engine);
+        let missing = missing.map(|missing| format!("{missing}; compressor takes its place"));
         let lines = windows::assumption(policy, learned).into_iter().chain(self.summarizer_line(policy));
+        let lines = lines.chain(missing);
         for line in lines {
             if self.told.insert(line.clone()) {
                 said.say(line);

@@ -3,7 +3,7 @@
 use longhaul_engine::Tokens;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{CheckpointReport, Engines, Outcome, Plan, Report, Wish};
+use longhaul_engine::plan::{CheckpointReport, Outcome, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Content, Redacted, Redactor, Rules};
 use longhaul_engine::summary::{self, Ask, End, Finding};
@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::body::{self, Body};
 use crate::cli::SummarizeArgs;
 use crate::config::{self, Environment, Settings};
+use crate::engines::{Available, Waiting};
 use crate::failure::Failure;
 use crate::folding::{self, Folding};
 use crate::output;
@@ -113,7 +114,8 @@ fn account(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Resu
         ..Wish::default()
     };
     let (known, ledger) = (&mut Known::default(), &Ledger::default());
-    let engine = &*Engines::default().of(&policy.engine);
+    let available = Available::new(&settings, environment, Waiting::User)?;
+    let engine = &*available.engines.of(&policy.engine);
     let (shown, transcript, policy) = (&body.shown, &transcript, &policy);
     let mut folding = Folding { engine, policy, known, transcript, ledger, shown };
     let mut notes = body::note_lines(transcript, &notes);

@@ -9,7 +9,7 @@ use std::time::Instant;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::models::Model;
-use longhaul_engine::plan::{Engine, Engines, Handles, Keep, Original, Outcome, Plan, Report, Wish};
+use longhaul_engine::plan::{Engine, Handles, Keep, Original, Outcome, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Rules, SessionKey};
 use longhaul_engine::summary::Answer as Summary;
@@ -23,6 +23,7 @@ use super::recorded::{self, History, Recording, Settled, Whose};
 use crate::body::{self, Body};
 use crate::cli::{self, CompressArgs};
 use crate::config::{self, Environment, Settings};
+use crate::engines::{Available, Waiting};
 use crate::failure::Failure;
 use crate::folding::{self, Folding};
 use crate::originals::{self, Secrets};
@@ -39,6 +40,8 @@ pub(super) struct Call<'a> {
     pub(super) originals: Option<(&'a Path, Secrets)>,
     /// The store in its place.
     pub(super) recording: Option<Recording>,
+    /// The engines there are.
+    available: Available,
     /// What somebody wrote about what goes.
     summary: Option<Summary>,
     /// The model that is asked for that, where one is wanted and configured.
@@ -129,8 +132,8 @@ impl<'a> Call<'a> {
         let originals = kept(&args.originals, Secrets::Out);
         let originals = originals.or_else(|| kept(&args.originals_raw, Secrets::AsTheyWere));
         let summary = args.summary.as_deref().map(folding::handed_in).transpose()?;
-        let call = Self { args, environment, file, originals, recording: None, summary, summarizer: None };
-        let settings = call.settings("unknown")?;
+        let settings = Settings::from_layers(file.as_ref(), environment, args.policy.flags("unknown"))?;
+        let available = Available::new(&settings, environment, Waiting::User)?;
         let telling = if args.quiet { Telling::Nothing } else { Telling::Aloud };
         let summarizer = match args.summarizer {
             Some(cli::Summarizer::Auto) => Summarizer::new(&settings, environment, telling)?,
@@ -141,7 +144,7 @@ impl<'a> Call<'a> {
             Recording::open(&whereabouts, args.is_preview())
         };
         let recording = args.told.place.store.as_ref().map(open).transpose()?;
-        Ok(Self { recording, summarizer, ..call })
+        Ok(Self { args, environment, file, originals, recording, available, summary, summarizer })
     }
 
     /// Reads a body. What is recorded is what the client sent, and not what became of it.
@@ -293,7 +296,7 @@ impl<'a> Call<'a> {
             notes.push(summarizer::NONE.to_owned());
         }
         let rules = super::super::redact::rules(&settings)?;
-        let engine = Engines::default().of(&policy.engine);
+        let engine = self.available.engines.of(&policy.engine);
         Ok(Prepared { engine, policy, enabled: settings.shell.compression.enabled, notes, rules })
     }
 }

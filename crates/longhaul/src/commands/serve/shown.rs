@@ -2,6 +2,7 @@
 
 use longhaul_engine::cache::{Provider, Route};
 use longhaul_engine::models;
+use longhaul_engine::plan::Source;
 use longhaul_engine::policy::Policy;
 use longhaul_server::gateway::Access;
 use serde::Serialize;
@@ -18,6 +19,8 @@ pub(super) struct Shown {
     url: String,
     store: String,
     engine: String,
+    /// Where that is from, unless it is built in.
+    engine_from: Option<String>,
     compression: bool,
     /// When models are offered the recall tools.
     recall: Recall,
@@ -56,6 +59,7 @@ impl Shown {
             key_env: there.key_env.clone(),
             payer: there.payer(),
         };
+        let engine_in_force = plan.available.engines.of(&engine.context.engine);
         let mut caching: Vec<String> = Vec::new();
         for status in plan.destinations.iter().filter_map(|there| caching_of(plan, there)) {
             if !caching.contains(&status) {
@@ -64,7 +68,11 @@ impl Shown {
         }
         Self {
             store: plan.store.shown(),
-            engine: engine.context.engine.to_string(),
+            engine: engine_in_force.name().to_string(),
+            engine_from: match engine_in_force.source() {
+                Source::Plugin(folder) => Some(folder),
+                Source::Host | Source::BuiltIn => None,
+            },
             compression: shell.compression.enabled,
             recall: shell.gateway.recall,
             threshold: engine.compression.threshold,
@@ -88,7 +96,9 @@ impl Shown {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let engine = if self.compression {
             let (due, hygiene) = (percent(self.threshold), percent(self.hygiene_threshold));
-            format!("{}, due at {due} of the window, at {hygiene} whatever else holds", self.engine)
+            let from =
+                self.engine_from.as_ref().map_or_else(String::new, |from| format!(" (plug-in in {from})"));
+            format!("{}{from}, due at {due} of the window, at {hygiene} whatever else holds", self.engine)
         } else {
             "none: every byte passes as it came".to_owned()
         };
@@ -139,6 +149,7 @@ fn caching_of(plan: &Plan, there: &Destination) -> Option<String> {
 /// What may not be what was meant.
 fn warnings(plan: &Plan, listen: Listen) -> Vec<String> {
     let mut warnings = plan.settings.note_lines(&plan.settings.warnings);
+    warnings.extend(plan.available.notes.iter().cloned());
     if !listen.is_local() {
         warnings.push(format!(
             "warning: {listen} speaks no TLS: what passes can be read on the way; put a server that does in front of it"
