@@ -59,7 +59,7 @@ impl Program {
         let longest = world.longest;
         let limit = manifest.time_limit().min(longest.mul_f64(OF_ITS_OWN));
         let (jobs, waiting) = sync_channel(WAITING);
-        let worker = Worker { manifest, world, limit, running: None, crashes: 0, rests_until: None };
+        let worker = Worker { manifest, world, limit, running: None, crashes: 0, rests: None };
         let worker = Mutex::new(Some(thread::spawn(move || worker.work(&waiting))));
         Self { longest, jobs, worker }
     }
@@ -109,7 +109,14 @@ struct Worker {
     limit: Duration,
     running: Option<Running>,
     crashes: u32,
-    rests_until: Option<Moment>,
+    rests: Option<Rest>,
+}
+
+/// A rest after a crash.
+struct Rest {
+    until: Moment,
+    /// What it rests from.
+    why: String,
 }
 
 /// A process that said hello.
@@ -179,10 +186,9 @@ impl Worker {
         let running = match self.running.take() {
             Some(running) => running,
             None => {
-                if let Some(left) = self.rest() {
-                    let (left, crashes) = (left.as_secs_f64().ceil(), self.crashes);
-                    let times = if crashes == 1 { "once" } else { "again and again" };
-                    return Err(Failed::Told(format!("rests for {left} s more after it failed {times}")));
+                if let (Some(left), Some(rest)) = (self.rest(), &self.rests) {
+                    let (left, why) = (left.as_secs_f64().ceil(), &rest.why);
+                    return Err(Failed::Told(format!("{why}, and rests for {left} s more")));
                 }
                 Running::start(&self.manifest, &self.world, deadline)?
             }
@@ -192,7 +198,7 @@ impl Worker {
 
     /// How long it still rests.
     fn rest(&self) -> Option<Duration> {
-        let left = self.rests_until?.0 - (self.world.clock)().0;
+        let left = self.rests.as_ref()?.until.0 - (self.world.clock)().0;
         u64::try_from(left).ok().filter(|left| *left > 0).map(Duration::from_millis)
     }
 
@@ -209,7 +215,7 @@ impl Worker {
         let rest = FIRST_REST.saturating_mul(1 << self.crashes.min(16)).min(LONGEST_REST);
         self.crashes += 1;
         let until = (self.world.clock)().0.saturating_add(rest.as_millis() as i64);
-        self.rests_until = Some(Moment(until));
+        self.rests = Some(Rest { until: Moment(until), why: why.to_owned() });
         let (plugin, seconds) = (&self.manifest.name, rest.as_secs());
         tracing::warn!("plug-in {plugin}: {why}; it rests for {seconds} s");
     }
