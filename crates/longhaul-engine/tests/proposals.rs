@@ -1,6 +1,11 @@
 //! What must hold of engines from outside: they propose, and whatever they propose, what comes out is valid and said.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "all of it is test code, in functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::unnecessary_wraps,
+    reason = "all of it is test code, and engines can fail"
+)]
 
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::checkpoint::{Checkpoint, Section};

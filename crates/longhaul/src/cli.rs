@@ -1,6 +1,5 @@
 //! What can be typed. Definitions only: what a command does is in `commands/`.
 
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,7 +11,7 @@ use clap_complete::Shell;
 use longhaul_engine::Dialect;
 use longhaul_engine::cache::Provider;
 use longhaul_engine::digest::Kind;
-use longhaul_engine::policy::{CacheStrategy, CacheTtl, EngineName};
+use longhaul_engine::policy::{CacheStrategy, CacheTtl};
 use longhaul_server::agents::Extent;
 use serde_json::Value;
 
@@ -541,8 +540,8 @@ pub(crate) struct PolicyFlags {
     #[arg(long, value_name = "N")]
     pub(crate) protect_last: Option<usize>,
     /// The engine that compacts (compressor, sacred-zone, or a plug-in); longhaul engines says what each does [default: compressor]
-    #[arg(long, value_name = "NAME", value_parser = any_engine)]
-    pub(crate) engine: Option<EngineName>,
+    #[arg(long, value_name = "NAME")]
+    pub(crate) engine: Option<String>,
     #[command(flatten)]
     pub(crate) plugins: PluginsFlag,
 }
@@ -550,7 +549,7 @@ pub(crate) struct PolicyFlags {
 /// Where plug-ins lie beside the usual places.
 #[derive(Debug, Args)]
 pub(crate) struct PluginsFlag {
-    /// A folder of plug-ins: engines lie in its context_engine/NAME/
+    /// A folder of plug-ins: engines lie in its `context_engine/NAME/`
     #[arg(long, value_name = "DIR")]
     pub(crate) plugins: Option<PathBuf>,
 }
@@ -574,7 +573,7 @@ impl PolicyFlags {
             ("--target-ratio", &["compression", "target_ratio"], self.target_ratio.map(Value::from)),
             ("--protect-first", &["compression", "protect_first_n"], self.protect_first.map(Value::from)),
             ("--protect-last", &["compression", "protect_last_n"], self.protect_last.map(Value::from)),
-            ("--engine", &["context", "engine"], self.engine.as_ref().map(|engine| engine.name().into())),
+            ("--engine", &["context", "engine"], self.engine.as_deref().map(Value::from)),
         ];
         let mut flags = Vec::new();
         for (name, path, value) in typed {
@@ -606,11 +605,6 @@ fn one_of<T: Copy + Send + Sync + 'static>(
     let all: Vec<T> = all.into_iter().collect();
     let names = PossibleValuesParser::new(all.iter().map(|value| name(*value)));
     names.try_map(move |typed| all.iter().copied().find(|value| name(*value) == typed).ok_or("no such name"))
-}
-
-/// An engine by its name: whether there is one is known when plug-ins were looked for.
-fn any_engine(name: &str) -> Result<EngineName, Infallible> {
-    Ok(EngineName::from(name.to_owned()))
 }
 
 /// A provider by its name. The table of them is read only where one is named.

@@ -164,10 +164,10 @@ impl Checkpoint {
     }
 
     /// A summary that somebody else wrote, with the rules of people that hold: those of the checkpoint before, and new ones.
-    pub(crate) fn quoting(before: &Self, rules: Vec<Redacted>, quoted: impl Iterator<Item = Quoted>) -> Self {
+    pub(crate) fn quoting(before: &Self, rules: &[Redacted], quoted: impl Iterator<Item = Quoted>) -> Self {
         let mut checkpoint = Self { quoted: quoted.collect(), ..Self::default() };
         let tasks = before.list(Section::ActiveTask).iter().map(|task| (Section::ActiveTask, task));
-        let rules = before.list(Section::Constraints).iter().chain(&rules);
+        let rules = before.list(Section::Constraints).iter().chain(rules);
         for (section, text) in tasks.chain(rules.map(|rule| (Section::Constraints, rule))) {
             if !checkpoint.list(section).contains(text) {
                 checkpoint.push(section, text.clone());

@@ -43,7 +43,7 @@ impl Engine for Compressor {
         EngineName::COMPRESSOR
     }
 
-    fn about(&self) -> &str {
+    fn about(&self) -> &'static str {
         "shortens what is old and, if that is not enough, folds it into a checkpoint; the default"
     }
 

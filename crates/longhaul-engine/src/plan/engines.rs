@@ -81,7 +81,7 @@ impl Engine for InPlaceOf {
         Compressor.name()
     }
 
-    fn about(&self) -> &str {
+    fn about(&self) -> &'static str {
         Compressor.about()
     }
 
@@ -129,7 +129,7 @@ mod tests {
             self.0.to_owned().into()
         }
 
-        fn about(&self) -> &str {
+        fn about(&self) -> &'static str {
             "stands there"
         }
 

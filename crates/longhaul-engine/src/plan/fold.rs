@@ -83,7 +83,7 @@ pub(super) fn quoting(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, summa
     let words = work.redactor.redact(summary, Content::Text).text.without_blank_runs();
     let kept = survey.wish.kept.as_ref().and_then(kept_by_host);
     let summary = Quoted::summary(&by, words.lines().collect());
-    let checkpoint = Checkpoint::quoting(&held, rules, summary.into_iter().chain(kept));
+    let checkpoint = Checkpoint::quoting(&held, &rules, summary.into_iter().chain(kept));
     let text = checkpoint.render(&marker);
     let text = survey.wish.key.as_ref().map_or_else(|| text.clone(), |key| signed(&text, key));
     let tokens = survey.meter.counter.count(&text);

@@ -165,14 +165,13 @@ fn drafted<'s, 't, 'b>(work: &mut Work<'s, 't, 'b>, proposal: &Proposal) -> Resu
         draft.take_out(*unit);
     }
     let replaced: Tokens = gone.iter().map(|unit| survey.units[*unit]).sum();
-    let folding = match summary {
-        Some(summary) => fold::quoting(work, &gone, summary),
-        None => {
-            let Some(budget) = checkpoint_budget(work, &gone) else {
-                return unfit("what it removes is smaller than what would stand in its place");
-            };
-            fold::within(work, &gone, budget)
-        }
+    let folding = if let Some(summary) = summary {
+        fold::quoting(work, &gone, summary)
+    } else {
+        let Some(budget) = checkpoint_budget(work, &gone) else {
+            return unfit("what it removes is smaller than what would stand in its place");
+        };
+        fold::within(work, &gone, budget)
     };
     if folding.report.tokens >= replaced {
         let tokens = folding.report.tokens;

@@ -44,7 +44,7 @@ impl Engine for SacredZone {
         EngineName::SACRED_ZONE
     }
 
-    fn about(&self) -> &str {
+    fn about(&self) -> &'static str {
         "digests old tool outputs only, the largest first; nothing is folded"
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::report::{Trigger, What};
 use super::survey::Survey;
@@ -30,7 +30,6 @@ pub struct Shown {
     /// What set the compaction off.
     pub trigger: Trigger,
     /// A topic that is to be kept before all else.
-    #[serde(serialize_with = "optional_words")]
     pub focus: Option<Redacted>,
     /// What it holds, oldest first.
     pub messages: Vec<Message>,
@@ -67,16 +66,7 @@ pub struct ShownBlock {
     /// Whether a shorter text may stand in its place.
     pub editable: bool,
     /// Its words.
-    #[serde(serialize_with = "words")]
     pub text: Redacted,
-}
-
-fn words<S: Serializer>(text: &Redacted, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(text.as_str())
-}
-
-fn optional_words<S: Serializer>(text: &Option<Redacted>, to: S) -> Result<S::Ok, S::Error> {
-    text.as_ref().map(Redacted::as_str).serialize(to)
 }
 
 impl Shown {

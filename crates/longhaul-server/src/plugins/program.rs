@@ -183,16 +183,14 @@ impl Worker {
 
     /// The process that runs, or a new one if it may.
     fn running(&mut self, deadline: Instant) -> Result<&mut Running, Failed> {
-        let running = match self.running.take() {
-            Some(running) => running,
-            None => {
-                if let (Some(left), Some(rest)) = (self.rest(), &self.rests) {
-                    let (left, why) = (left.as_secs_f64().ceil(), &rest.why);
-                    return Err(Failed::Told(format!("{why}, and rests for {left} s more")));
-                }
-                Running::start(&self.manifest, &self.world, deadline)?
-            }
-        };
+        if let Some(running) = self.running.take() {
+            return Ok(self.running.insert(running));
+        }
+        if let (Some(left), Some(rest)) = (self.rest(), &self.rests) {
+            let (left, why) = (left.as_secs_f64().ceil(), &rest.why);
+            return Err(Failed::Told(format!("{why}, and rests for {left} s more")));
+        }
+        let running = Running::start(&self.manifest, &self.world, deadline)?;
         Ok(self.running.insert(running))
     }
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use longhaul_engine::plan::Engine;
-use longhaul_engine::policy::EngineName;
+use longhaul_engine::known::Known;
+use longhaul_engine::plan::{Engine, Outcome, Plan, Wish};
+use longhaul_engine::policy::{Config, EngineName, Policy};
+use longhaul_engine::{models, wire};
 use longhaul_server::session::{Action, Session};
 
 use crate::made::{Made, NOON, body, session, settings, valid};
@@ -78,18 +80,13 @@ fn after_each_crash_it_rests_longer_and_an_answer_ends_that() {
     let starts = "open('starts', 'a').write('x')\n";
     let made = Made::new(&format!("{starts}{GREETS}"), "os._exit(1)");
     let plugin = made.plugin();
+    let (policy, _) = Policy::new(&Config::default(), &models::find("gpt-4o")).unwrap();
     let ask = || {
         let messages = body(&session(30));
-        let (transcript, _) = longhaul_engine::wire::parse(None, &messages).unwrap();
-        let model = longhaul_engine::models::find("gpt-4o");
-        let policy =
-            longhaul_engine::policy::Policy::new(&longhaul_engine::policy::Config::default(), &model)
-                .unwrap()
-                .0;
-        let wish = longhaul_engine::plan::Wish { force: true, ..Default::default() };
-        let plan = plugin.compact(&policy, &wish, &mut Default::default(), &transcript).unwrap();
-        let (longhaul_engine::plan::Plan::Ready(longhaul_engine::plan::Outcome { report, .. })
-        | longhaul_engine::plan::Plan::Leave(report)) = plan;
+        let (transcript, _) = wire::parse(None, &messages).unwrap();
+        let wish = Wish { force: true, ..Wish::default() };
+        let plan = plugin.compact(&policy, &wish, &mut Known::default(), &transcript).unwrap();
+        let (Plan::Ready(Outcome { report, .. }) | Plan::Leave(report)) = plan;
         report.notes.join("\n")
     };
     let started = || made.written("starts").len();
@@ -97,7 +94,6 @@ fn after_each_crash_it_rests_longer_and_an_answer_ends_that() {
         made.later(waits);
         assert!(ask().contains("ended by itself") && started() == crashes, "after {waits} s: {}", started());
         assert!(ask().contains("rests for"), "it is not started again at once");
-        made.later(0);
         assert_eq!(started(), crashes);
     }
     // It works again, and a crash after that is a first one.

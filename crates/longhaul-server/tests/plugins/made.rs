@@ -44,7 +44,7 @@ pub(crate) struct Made {
 impl Made {
     /// One that greets with some lines of Python, and answers with others; `ask` is what it was asked.
     pub(crate) fn new(greets: &str, answers: &str) -> Self {
-        let indented = |code: &str| code.lines().map(|line| format!("        {line}\n")).collect::<String>();
+        let indented = |code: &str| format!("        {}\n", code.replace('\n', "\n        "));
         Self::of_program(&format!(
             "{OPENING}\nfor line in sys.stdin:\n    ask = json.loads(line)\n    if ask[\"method\"] == \"hello\":\n{}    else:\n{}",
             indented(greets),
