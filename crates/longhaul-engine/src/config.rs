@@ -3,7 +3,9 @@
 //!
 //! It may use `models`, `tokens` and what is below them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -77,28 +79,39 @@ pub struct Context {
     pub engine: EngineName,
 }
 
-/// The engines there are, by name.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EngineName {
-    /// Prunes what is old and folds it into a checkpoint.
-    #[default]
-    Compressor,
-    /// Digests tool outputs alone, the largest first.
-    SacredZone,
-}
+/// What an engine is called: one that is built in, or any that a host knows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EngineName(Cow<'static, str>);
 
 impl EngineName {
-    /// Every one.
-    pub const ALL: [Self; 2] = [Self::Compressor, Self::SacredZone];
+    /// Prunes what is old and folds it into a checkpoint.
+    pub const COMPRESSOR: Self = Self(Cow::Borrowed("compressor"));
+    /// Digests tool outputs alone, the largest first.
+    pub const SACRED_ZONE: Self = Self(Cow::Borrowed("sacred-zone"));
 
     /// How the configuration and reports call it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Compressor => "compressor",
-            Self::SacredZone => "sacred-zone",
-        }
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for EngineName {
+    fn default() -> Self {
+        Self::COMPRESSOR
+    }
+}
+
+impl From<String> for EngineName {
+    fn from(name: String) -> Self {
+        Self(Cow::Owned(name))
+    }
+}
+
+impl fmt::Display for EngineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
     }
 }
 

@@ -206,7 +206,7 @@ impl Policy {
 
         let compression = &config.compression;
         let policy = Policy {
-            engine: config.context.engine,
+            engine: config.context.engine.clone(),
             window,
             threshold,
             goal: budgets.goal,

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use longhaul_engine::known::Known;
 use longhaul_engine::meter::Meter;
-use longhaul_engine::plan::{self, Handles, Keep, Outcome, Plan, Wish};
+use longhaul_engine::plan::{Engines, Handles, Keep, Outcome, Plan, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::Rules;
 use longhaul_engine::{Tokens, Transcript, models, wire};
@@ -161,7 +161,7 @@ fn compact(transcript: &Transcript<'_>, session: &Session, share: f64) -> Option
     let wanted = (share < 1.0).then_some(Tokens((tokens as f64 * share) as u64));
     let (key, keep) = (session.key.clone(), Keep::Originals(Handles::new(session.key.clone())));
     let wish = Wish { force: true, to_tokens: wanted, keep, key: Some(key), ..Wish::default() };
-    match plan::engine(policy.engine).compact(&policy, &wish, &mut known, transcript).unwrap() {
+    match Engines::default().of(&policy.engine).compact(&policy, &wish, &mut known, transcript).unwrap() {
         Plan::Ready(outcome) => Some(outcome),
         Plan::Leave(_) => None,
     }

@@ -144,7 +144,9 @@ impl Done {
             Self::Nothing => "none",
             Self::Replayed => "replayed",
             Self::Compacted(Some(WrittenBy::Model)) => "compacted: a checkpoint by the model",
-            Self::Compacted(Some(WrittenBy::Code | WrittenBy::Fallback)) => "compacted: a checkpoint by code",
+            Self::Compacted(Some(WrittenBy::Code | WrittenBy::Plugin | WrittenBy::Fallback)) => {
+                "compacted: a checkpoint by code"
+            }
             Self::Compacted(None) => "compacted: shorter tool outputs",
         }
     }

@@ -4,6 +4,7 @@
 //! gateway/   what an agent talks to in the place of its provider: finds the session, makes room, forwards, streams back
 //! mcp/       the store as tools for any agent that speaks the Model Context Protocol
 //! recall/    what a model can be offered, to reach back to what compactions removed
+//! plugins/   programs as engines: their manifests, the lines they speak, their limits
 //! session/   one session: when it is compacted, by whom its summaries are written, and what is said about it
 //! upstream/  who answers questions: one client for three dialects, and what went wrong by what can be done about it
 //! store/     what nothing is lost from: the messages of sessions, and the views that compactions made of them
@@ -17,6 +18,7 @@ pub mod agents;
 pub mod gateway;
 pub mod mcp;
 pub mod pages;
+pub mod plugins;
 pub mod recall;
 pub mod session;
 pub mod store;

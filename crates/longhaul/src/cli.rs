@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use longhaul_engine::Dialect;
 use longhaul_engine::cache::Provider;
 use longhaul_engine::digest::Kind;
-use longhaul_engine::policy::{CacheStrategy, CacheTtl, EngineName};
+use longhaul_engine::policy::{CacheStrategy, CacheTtl};
 use longhaul_server::agents::Extent;
 use serde_json::Value;
 
@@ -461,6 +461,8 @@ pub(crate) enum TextKind {
 #[derive(Debug, Args)]
 pub(crate) struct EnginesArgs {
     #[command(flatten)]
+    pub(crate) plugins: PluginsFlag,
+    #[command(flatten)]
     pub(crate) config: ConfigFile,
     #[command(flatten)]
     pub(crate) answer: Answer,
@@ -537,9 +539,28 @@ pub(crate) struct PolicyFlags {
     /// Recent messages kept, up to the tail's ceiling [default: 20]
     #[arg(long, value_name = "N")]
     pub(crate) protect_last: Option<usize>,
-    /// The engine that compacts; longhaul engines says what each does [default: compressor]
-    #[arg(long, value_name = "NAME", value_parser = one_of(EngineName::ALL, EngineName::name))]
-    pub(crate) engine: Option<EngineName>,
+    /// The engine that compacts (compressor, sacred-zone, or a plug-in); longhaul engines says what each does [default: compressor]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) engine: Option<String>,
+    #[command(flatten)]
+    pub(crate) plugins: PluginsFlag,
+}
+
+/// Where plug-ins lie beside the usual places.
+#[derive(Debug, Args)]
+pub(crate) struct PluginsFlag {
+    /// A folder of plug-ins: engines lie in its `context_engine/NAME/`
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plugins: Option<PathBuf>,
+}
+
+impl PluginsFlag {
+    /// What was typed, as the key it sets.
+    pub(crate) fn flag(&self) -> Option<Flag> {
+        let path = ["context", "plugins"].map(str::to_owned).to_vec();
+        let value = self.plugins.as_ref()?.display().to_string().into();
+        Some(Flag { name: "--plugins", path, value })
+    }
 }
 
 impl PolicyFlags {
@@ -552,7 +573,7 @@ impl PolicyFlags {
             ("--target-ratio", &["compression", "target_ratio"], self.target_ratio.map(Value::from)),
             ("--protect-first", &["compression", "protect_first_n"], self.protect_first.map(Value::from)),
             ("--protect-last", &["compression", "protect_last_n"], self.protect_last.map(Value::from)),
-            ("--engine", &["context", "engine"], self.engine.map(|engine| engine.name().into())),
+            ("--engine", &["context", "engine"], self.engine.as_deref().map(Value::from)),
         ];
         let mut flags = Vec::new();
         for (name, path, value) in typed {
@@ -560,6 +581,7 @@ impl PolicyFlags {
                 flags.push(Flag { name, path: path.iter().map(|&part| part.to_owned()).collect(), value });
             }
         }
+        flags.extend(self.plugins.flag());
         flags
     }
 }

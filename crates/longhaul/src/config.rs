@@ -12,7 +12,7 @@ use std::fmt::{self, Display};
 use std::path::Path as FilePath;
 
 use longhaul_engine::models::{self, ModelFacts};
-use longhaul_engine::policy::{self, EngineName, Invalid, Policy, Warning};
+use longhaul_engine::policy::{self, Invalid, Policy, Warning};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ pub(crate) struct Settings {
     pub(crate) shell: Shell,
     /// Each value in force; in each section those of the engine first.
     pub(crate) values: Vec<Leaf>,
-    /// Older spellings that were used, and engines that are found nowhere.
+    /// Older spellings that were used.
     pub(crate) notes: Vec<String>,
     /// Values that may not be what was meant.
     pub(crate) warnings: Vec<Warning>,
@@ -138,6 +138,11 @@ impl Settings {
         typed.map(|leaf| leaf.origin.to_string()).collect()
     }
 
+    /// Where the value of a key came from.
+    pub(crate) fn origin(&self, path: &[&str]) -> Option<&Origin> {
+        self.values.iter().find(|leaf| leaf.path == path).map(|leaf| &leaf.origin)
+    }
+
     /// A refused value, with the place where it, or what it disagrees with, was typed.
     pub(crate) fn refused(&self, invalid: &Invalid) -> Failure {
         Failure::Wrong(match self.typed_place(&invalid.key, &invalid.problem) {
@@ -204,29 +209,7 @@ impl<'k> Layers<'k> {
             }
             self.check_and_set(leaf)?;
         }
-        today.into_iter().try_for_each(|leaf| {
-            let leaf = self.with_an_engine(leaf);
-            self.check_and_set(leaf)
-        })
-    }
-
-    /// A configured engine that is found nowhere is no reason to leave a session without compaction: it is said, and the default
-    /// takes its place.
-    fn with_an_engine(&mut self, leaf: Leaf) -> Leaf {
-        let Some(name) = leaf.value.as_str().filter(|_| leaf.path == ["context", "engine"]) else {
-            return leaf;
-        };
-        if EngineName::ALL.iter().any(|engine| engine.name() == name) {
-            return leaf;
-        }
-        let (there, instead) =
-            (EngineName::ALL.map(EngineName::name).join(", "), EngineName::default().name());
-        let note = format!(
-            "{}: no engine is called {name}, {instead} takes its place; there are {there}",
-            leaf.origin
-        );
-        self.notes.push(note);
-        Leaf { value: instead.into(), ..leaf }
+        today.into_iter().try_for_each(|leaf| self.check_and_set(leaf))
     }
 
     /// Flags are typed for one run: a general one also wins over what files say of single models.

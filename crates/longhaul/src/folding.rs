@@ -3,7 +3,7 @@
 use longhaul_engine::Transcript;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Fate, Plan, Report, Wish};
+use longhaul_engine::plan::{Engine, Fate, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::rewrite::Refused;
 use longhaul_engine::summary::{Answer, Ask, Covers, End};
@@ -13,6 +13,7 @@ use crate::input;
 
 /// A body, and what is known of it.
 pub(crate) struct Folding<'f, 't> {
+    pub(crate) engine: &'f dyn Engine,
     pub(crate) policy: &'f Policy,
     pub(crate) known: &'f mut Known,
     pub(crate) transcript: &'f Transcript<'t>,
@@ -25,8 +26,7 @@ pub(crate) struct Folding<'f, 't> {
 impl Folding<'_, '_> {
     /// A compaction of it, if one is due.
     pub(crate) fn plan(&mut self, wish: &Wish) -> Result<Plan, Failure> {
-        let engine = plan::engine(self.policy.engine);
-        let planned = engine.plan(self.policy, wish, self.ledger, self.known, self.transcript);
+        let planned = self.engine.plan(self.policy, wish, self.ledger, self.known, self.transcript);
         planned.map_err(|refused| self.ours(&refused))
     }
 
@@ -36,8 +36,7 @@ impl Folding<'_, '_> {
         // A size that was asked for folds more than the policy would: what stays begins behind the last that went.
         let keep_from = wish.keep_from.or(gone.map(|block| block.at + 1).max());
         let wish = Wish { keep_from, ..wish.clone() };
-        let engine = plan::engine(self.policy.engine);
-        let asked = engine.ask(self.policy, &wish, self.ledger, self.known, self.transcript);
+        let asked = self.engine.ask(self.policy, &wish, self.ledger, self.known, self.transcript);
         let mut asked = asked.map_err(|refused| self.ours(&refused))?;
         if let (Some(ask), Some(wanted), Some(made)) = (&mut asked, wish.to_tokens, report.checkpoint) {
             // In that size there is only so much room for it.

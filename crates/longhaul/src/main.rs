@@ -12,6 +12,7 @@ mod body;
 mod cli;
 mod commands;
 mod config;
+mod engines;
 mod failure;
 mod folding;
 mod input;

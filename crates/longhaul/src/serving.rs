@@ -21,6 +21,7 @@ use tokio::time::{sleep, timeout};
 use crate::cli::StorePlace;
 use crate::commands::redact;
 use crate::config::{self, Environment, Flag, Settings};
+use crate::engines::{Available, Waiting};
 use crate::failure::Failure;
 use crate::store::{self, Whereabouts};
 use crate::summarizer;
@@ -40,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) destinations: Vec<Destination>,
     /// Who writes summaries, in words.
     pub(crate) summaries: String,
+    /// The engines there are; a plug-in that is named has been started.
+    pub(crate) available: Available,
     session: SessionSettings,
 }
 
@@ -61,9 +64,11 @@ impl Plan {
         let dialects = [Dialect::Messages, Dialect::Chat, Dialect::Responses];
         let destinations = dialects.into_iter().map(to).collect::<Result<Vec<_>, _>>()?;
         let (summarizer, summaries) = summarizer::of_sessions(&settings, environment)?;
+        let available = Available::new(&settings, environment, Waiting::Gateway)?.begin();
         let compression = &settings.shell.compression;
         let session = SessionSettings {
             config: settings.engine.clone(),
+            engines: available.engines.clone(),
             automatic: if compression.enabled { Automatic::On } else { Automatic::Off },
             hygiene: compression.hygiene_threshold,
             max_wait: Duration::from_secs(compression.max_wait_seconds),
@@ -71,7 +76,7 @@ impl Plan {
             rules: rules.clone(),
             ..SessionSettings::default()
         };
-        Ok(Self { settings, rules, store, destinations, summaries, session })
+        Ok(Self { settings, rules, store, destinations, summaries, available, session })
     }
 
     /// Where requests of a dialect go.

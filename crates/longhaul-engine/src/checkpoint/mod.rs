@@ -163,6 +163,25 @@ impl Checkpoint {
         }
     }
 
+    /// A summary that somebody else wrote, with the rules of people that hold: those of the checkpoint before, and new ones.
+    pub(crate) fn quoting(before: &Self, rules: &[Redacted], quoted: impl Iterator<Item = Quoted>) -> Self {
+        let mut checkpoint = Self { quoted: quoted.collect(), ..Self::default() };
+        let tasks = before.list(Section::ActiveTask).iter().map(|task| (Section::ActiveTask, task));
+        let rules = before.list(Section::Constraints).iter().chain(rules);
+        for (section, text) in tasks.chain(rules.map(|rule| (Section::Constraints, rule))) {
+            if !checkpoint.list(section).contains(text) {
+                checkpoint.push(section, text.clone());
+            }
+        }
+        checkpoint
+    }
+
+    /// How many of its sections say something.
+    #[must_use]
+    pub fn sections(&self) -> usize {
+        Section::ALL.into_iter().filter(|section| !self.is_empty(*section)).count()
+    }
+
     /// The text of a checkpoint that says nothing: what any costs at least.
     #[must_use]
     pub fn least(marker: &Marker) -> String {
@@ -185,7 +204,20 @@ impl Checkpoint {
     }
 }
 
+/// Before the name of who wrote a summary that is quoted whole.
+const SUMMARY_BY: &str = "summary by ";
+
 impl Quoted {
+    /// A summary that somebody else wrote.
+    pub(crate) fn summary(by: &Redacted, lines: Vec<Redacted>) -> Option<Self> {
+        Self::of(Redacted::own(SUMMARY_BY).and(by), lines)
+    }
+
+    /// Whether it is such a summary.
+    fn is_summary(&self) -> bool {
+        self.source().starts_with(SUMMARY_BY)
+    }
+
     /// Lines of a source; nothing without lines.
     pub(crate) fn of(source: Redacted, lines: Vec<Redacted>) -> Option<Self> {
         (!lines.is_empty()).then_some(Self { source, lines })

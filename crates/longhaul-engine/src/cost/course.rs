@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::config::EngineName;
 use crate::models::Model;
 use crate::plan::{Compressor, Engine, SacredZone};
 use crate::policy::{Config, Invalid, Policy};
@@ -36,6 +37,16 @@ impl Course {
         Self::SacredZone,
         Self::Scheduler,
     ];
+
+    /// The one on which this engine compacts, at this share of the window; nothing where none is modelled.
+    #[must_use]
+    pub fn of(engine: &EngineName, threshold: f64) -> Option<Self> {
+        let courses = [
+            (EngineName::COMPRESSOR, Self::Compressor(threshold)),
+            (EngineName::SACRED_ZONE, Self::SacredZone),
+        ];
+        courses.into_iter().find_map(|(name, course)| (name == *engine).then_some(course))
+    }
 
     /// What compacts on it.
     pub(super) fn engine(self) -> Option<&'static dyn Engine> {

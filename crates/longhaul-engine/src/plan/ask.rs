@@ -36,7 +36,7 @@ pub(super) fn ask(
     if wish.trigger != Trigger::Manual && bounds.could_be_enough(survey, target) {
         let reason = String::new();
         let occasion =
-            Occasion { engine: EngineName::Compressor, reason, target, floor: Tokens::ZERO, zone: None };
+            Occasion { engine: EngineName::COMPRESSOR, reason, target, floor: Tokens::ZERO, zone: None };
         let mut draft = Draft::new(survey);
         prune(&mut Work::new(survey, &occasion, known, &mut redactor), &mut draft, &|unit| {
             bounds.may_shrink(unit)

@@ -15,12 +15,11 @@ use std::collections::BTreeSet;
 use super::ask;
 use super::bounds::Bounds;
 use super::draft::{Draft, InPlace, Length};
-use super::engine::{Due, Engine, Load};
+use super::engine::{Due, Engine, Source};
 use super::fit::{self, Aim};
 use super::fold;
 use super::look;
 use super::ours::Ours;
-use super::report::Trigger;
 use super::settle::{Occasion, finished, settle, unchanged};
 use super::survey::Survey;
 use super::work::{Work, prune};
@@ -29,7 +28,6 @@ use crate::check::check;
 use crate::config::EngineName;
 use crate::known::Known;
 use crate::meter::Meter;
-use crate::passes::ByteLimits;
 use crate::policy::Policy;
 use crate::redact::Redactor;
 use crate::summary::Ask;
@@ -42,39 +40,15 @@ pub struct Compressor;
 
 impl Engine for Compressor {
     fn name(&self) -> EngineName {
-        EngineName::Compressor
+        EngineName::COMPRESSOR
     }
 
-    fn starts_at(&self, policy: &Policy) -> Tokens {
-        policy.threshold
+    fn about(&self) -> &'static str {
+        "shortens what is old and, if that is not enough, folds it into a checkpoint; the default"
     }
 
-    fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due {
-        let (now, threshold) = (load.share_of(policy.window), self.starts_at(policy));
-        if let Some(wanted) = wish.to_tokens.filter(|wanted| load.tokens <= *wanted) {
-            return Due::NotYet(format!("already at or under the {wanted} tokens asked for: {now}"));
-        }
-        let (bytes, most) = (load.bytes, ByteLimits::default().body);
-        if bytes > most {
-            return Due::Now(format!("{bytes} bytes are more than the {most} that a provider takes"));
-        }
-        let overflows = load.overflows(policy);
-        if load.tokens < threshold && !wish.is_asked() && overflows.is_none() {
-            return Due::NotYet(format!("below the threshold of {threshold}: {now}"));
-        }
-        if let Some(later) = load.waits(policy) {
-            return later;
-        }
-        if let Some(reason) = overflows {
-            return Due::Now(reason);
-        }
-        if load.tokens >= threshold {
-            return Due::Now(format!("{now} reach the threshold of {threshold}"));
-        }
-        Due::Now(match wish.trigger {
-            Trigger::Manual => format!("asked for at {now}"),
-            _ => format!("the time was right at {now}"),
-        })
+    fn source(&self) -> Source {
+        Source::BuiltIn
     }
 
     fn look(&self, policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
@@ -167,7 +141,11 @@ fn occasion(survey: &Survey<'_, '_>, reason: String) -> Occasion {
 /// A text in place of another breaks no rule. What is wrong in another field than the list of messages, or behind the first
 /// message that is the same in both, is wrong in both; the first itself may break a rule through its new neighbour. Only if
 /// more is wrong, the original is judged, which may be a hundred times larger.
-fn newly_broken(outcome: &Outcome, policy: &Policy, transcript: &Transcript<'_>) -> Option<&'static str> {
+pub(super) fn newly_broken(
+    outcome: &Outcome,
+    policy: &Policy,
+    transcript: &Transcript<'_>,
+) -> Option<&'static str> {
     if outcome.ledger.only_changes_texts() {
         return None;
     }
@@ -272,7 +250,7 @@ fn within_bounds<'s, 't, 'b>(work: &mut Work<'s, 't, 'b>, bounds: &Bounds) -> Dr
 
 /// What the checkpoint of these units may cost; nothing if none is worth it. Rules are kept even where a checkpoint of a quarter
 /// of so little would have no room for them.
-fn checkpoint_budget(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
+pub(super) fn checkpoint_budget(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
     let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
     let budget = work.survey.policy.checkpoint.tokens(replaced);
     let most = fold::largest(replaced).max(fold::summary(work.survey));

@@ -1,25 +1,48 @@
 //! What an engine is: it says when a compaction is due, and makes one.
 
+use super::report::Trigger;
 use super::{Outcome, Plan, Wish};
 use crate::config::EngineName;
 use crate::known::Known;
 use crate::ledger::Ledger;
 use crate::meter::Meter;
+use crate::passes::ByteLimits;
 use crate::policy::Policy;
+use crate::prices::Usage;
 use crate::summary::Ask;
 use crate::transcript::Transcript;
 use crate::{Refused, Rewrite, Tokens, wire};
 
 /// A way to make a transcript smaller.
-pub trait Engine: Sync {
+pub trait Engine: Send + Sync {
     /// What the configuration calls it.
     fn name(&self) -> EngineName;
 
+    /// What it does, in a line.
+    fn about(&self) -> &str;
+
+    /// Where it is from.
+    fn source(&self) -> Source {
+        Source::Host
+    }
+
     /// From how many tokens on a compaction is due without being asked for.
-    fn starts_at(&self, policy: &Policy) -> Tokens;
+    fn starts_at(&self, policy: &Policy) -> Tokens {
+        policy.threshold
+    }
 
     /// Whether a request of this size is to be compacted now.
-    fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due;
+    fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due {
+        load.due_at(self.starts_at(policy), policy, wish)
+    }
+
+    /// Whether it alone says when, so that nothing but the window makes it compact earlier or later.
+    fn decides_when(&self) -> bool {
+        false
+    }
+
+    /// It is told what a reply came to, by the provider's own counts.
+    fn told_usage(&self, _model: &str, _usage: &Usage) {}
 
     /// Looks at a request that is left as it is, so that a later compaction finds known what stood there already: it costs what
     /// is new since the last look. To be called for each request that is not compacted; [`compact`](Self::compact) counts it,
@@ -111,6 +134,17 @@ pub trait Engine: Sync {
     }
 }
 
+/// Where an engine is from. Of several with one name the first of these is taken.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// A program, which lies there.
+    Plugin(String),
+    /// The host program registered it.
+    Host,
+    /// This crate.
+    BuiltIn,
+}
+
 /// How large a request is, and whether anything is in the way of changing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
@@ -134,6 +168,37 @@ pub enum Due {
 }
 
 impl Load {
+    /// Whether a compaction is due from so many tokens on: then, where somebody asks for one, and where the request would not be
+    /// taken as it is.
+    #[must_use]
+    pub fn due_at(&self, threshold: Tokens, policy: &Policy, wish: &Wish) -> Due {
+        let now = self.share_of(policy.window);
+        if let Some(wanted) = wish.to_tokens.filter(|wanted| self.tokens <= *wanted) {
+            return Due::NotYet(format!("already at or under the {wanted} tokens asked for: {now}"));
+        }
+        let (bytes, most) = (self.bytes, ByteLimits::default().body);
+        if bytes > most {
+            return Due::Now(format!("{bytes} bytes are more than the {most} that a provider takes"));
+        }
+        let overflows = self.overflows(policy);
+        if self.tokens < threshold && !wish.is_asked() && overflows.is_none() {
+            return Due::NotYet(format!("below the threshold of {threshold}: {now}"));
+        }
+        if let Some(later) = self.waits(policy) {
+            return later;
+        }
+        if let Some(reason) = overflows {
+            return Due::Now(reason);
+        }
+        if self.tokens >= threshold {
+            return Due::Now(format!("{now} reach the threshold of {threshold}"));
+        }
+        Due::Now(match wish.trigger {
+            Trigger::Manual => format!("asked for at {now}"),
+            _ => format!("the time was right at {now}"),
+        })
+    }
+
     /// Its tokens, and what they are of the window.
     pub(super) fn share_of(&self, window: Tokens) -> String {
         let share = 100.0 * self.tokens.number() as f64 / window.number().max(1) as f64;

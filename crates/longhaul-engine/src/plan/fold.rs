@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::Keep;
 use super::draft::Folding;
 use super::ours::Vouched;
 use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
 use super::work::Work;
+use super::{CountFacts, Keep};
 use crate::Tokens;
 use crate::checkpoint::{self, Brief, Checkpoint, Quoted, Section, Told, Topic};
 use crate::clip::start_within;
+use crate::facts::Facts;
 use crate::ledger::Placed;
 use crate::redact::{Content, Redacted};
 use crate::summary::{Answer, Audited, Finding, LONGEST as LONGEST_SUMMARY, Mended};
@@ -34,10 +35,7 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         Keep::Nothing => None,
     };
     let told = told(work, gone);
-    let kept = survey.wish.kept.as_ref().and_then(|text| {
-        let lines = text.without_blank_lines().lines().collect();
-        Quoted::of(Redacted::own("kept by the host"), lines)
-    });
+    let kept = survey.wish.kept.as_ref().and_then(kept_by_host);
     let key = survey.wish.key.as_ref();
     let mark = key.map_or(Tokens::ZERO, |_| MARK);
     let brief = Brief {
@@ -59,8 +57,7 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         marker: &marker,
     };
     let written = checkpoint::write(&brief, work.redactor);
-    let filled = |section: &&Section| !written.checkpoint.is_empty(**section);
-    let sections = Section::ALL.iter().filter(filled).count();
+    let sections = written.checkpoint.sections();
     let tokens = written.tokens + mark;
     let (by, findings) = match told.audited {
         None => (WrittenBy::Code, Vec::new()),
@@ -70,6 +67,43 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let text = key.map_or_else(|| written.text.clone(), |key| signed(&written.text, key));
     let placed = Placed { before, text, takes: survey.takes() };
     Folding { placed, report, found: written.found, kept: written.kept, findings, note: told.note }
+}
+
+/// The checkpoint that quotes a summary which somebody else wrote, word for word. The rules of people are not left to it.
+pub(super) fn quoting(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, summary: &str) -> Folding {
+    let survey = work.survey;
+    let before = place(survey, gone);
+    let evidence = work.evidence();
+    let marker = Marker { closing: closing(survey, before), memory: evidence.memory.clone() };
+    let held = previous(survey, gone).unwrap_or_default();
+    let rules = evidence.rules().filter(|(unit, _)| gone.contains(unit));
+    let rules: Vec<Redacted> =
+        rules.map(|(_, rule)| work.redactor.redact(&rule, Content::Text).text).collect();
+    let by = work.redactor.redact(work.occasion.engine.name(), Content::Text).text.on_one_line(80);
+    let words = work.redactor.redact(summary, Content::Text).text.without_blank_runs();
+    let kept = survey.wish.kept.as_ref().and_then(kept_by_host);
+    let summary = Quoted::summary(&by, words.lines().collect());
+    let checkpoint = Checkpoint::quoting(&held, &rules, summary.into_iter().chain(kept));
+    let text = checkpoint.render(&marker);
+    let text = survey.wish.key.as_ref().map_or_else(|| text.clone(), |key| signed(&text, key));
+    let tokens = survey.meter.counter.count(&text);
+    let report = CheckpointReport { by: WrittenBy::Plugin, tokens, sections: checkpoint.sections() };
+    let (found, kept) = facts_in(survey, gone, &text);
+    let placed = Placed { before, text, takes: survey.takes() };
+    Folding { placed, report, found, kept, findings: Vec::new(), note: None }
+}
+
+/// How many facts stand in what goes, and how many of them in a text; neither where nobody will look.
+fn facts_in(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>, text: &str) -> (usize, usize) {
+    if survey.wish.facts == CountFacts::No {
+        return (0, 0);
+    }
+    let parts = gone.iter().flat_map(|unit| survey.transcript.parts_of(*unit));
+    parts.filter(|part| part.block.text.is_some()).fold((0, 0), |(found, kept), part| {
+        let words = part.block.text();
+        let facts = Facts::of(&words);
+        (found + facts.found.len(), kept + facts.kept_in(text))
+    })
 }
 
 /// What of a model's summary is borne out, and about which units; or why it is not taken.
@@ -94,6 +128,11 @@ fn told(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Taken {
         Ok(audited) => Taken { audited: Some((audited.clone(), covers)), note: None },
         Err(why) => refused(why.to_string()),
     }
+}
+
+/// What the host wants kept of what goes.
+fn kept_by_host(text: &Redacted) -> Option<Quoted> {
+    Quoted::of(Redacted::own("kept by the host"), text.without_blank_lines().lines().collect())
 }
 
 fn with_put_back(mut findings: Vec<Finding>, put_back: &[(Section, Redacted)]) -> Vec<Finding> {

@@ -13,16 +13,19 @@ mod bounds;
 mod compressor;
 mod draft;
 mod engine;
+mod engines;
 mod fit;
 mod fold;
 mod keep;
 mod ladder;
 mod look;
 mod ours;
+mod proposal;
 mod repair;
 mod report;
 mod sacred_zone;
 mod settle;
+mod shown;
 mod survey;
 mod work;
 
@@ -32,27 +35,20 @@ pub use report::{
 };
 
 pub use compressor::Compressor;
-pub use engine::{Due, Engine, Load};
+pub use engine::{Due, Engine, Load, Source};
+pub use engines::Engines;
+pub use proposal::{Proposal, Shorter, by_proposal};
 pub use sacred_zone::SacredZone;
+pub use shown::{Message, Shown, ShownBlock};
 
 use std::collections::BTreeMap;
 
-use crate::config::EngineName;
 use crate::ledger::Ledger;
 use crate::redact::{Redacted, Rules, SessionKey};
 use crate::summary::Answer;
 use crate::texts::keyed;
 use crate::transcript::{Block, Transcript};
 use crate::{Rewrite, Tokens};
-
-/// The engine of that name.
-#[must_use]
-pub fn engine(name: EngineName) -> &'static dyn Engine {
-    match name {
-        EngineName::Compressor => &Compressor,
-        EngineName::SacredZone => &SacredZone,
-    }
-}
 
 /// Whether what is removed is kept somewhere.
 #[derive(Debug, Clone, Default)]

@@ -187,6 +187,8 @@ pub enum WrittenBy {
     Code,
     /// A model.
     Model,
+    /// An engine from outside, in its own words.
+    Plugin,
     /// Nobody: a fixed text says how much is missing.
     Fallback,
 }

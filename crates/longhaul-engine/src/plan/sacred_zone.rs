@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 
 use super::draft::{Draft, InPlace, Length};
-use super::engine::{Due, Engine, Load};
+use super::engine::{Due, Engine, Load, Source};
 use super::ours::Ours;
 use super::report::{Restart, ZoneReport};
 use super::settle::{Occasion, finished, settle, unchanged};
@@ -41,7 +41,15 @@ pub struct SacredZone;
 
 impl Engine for SacredZone {
     fn name(&self) -> EngineName {
-        EngineName::SacredZone
+        EngineName::SACRED_ZONE
+    }
+
+    fn about(&self) -> &'static str {
+        "digests old tool outputs only, the largest first; nothing is folded"
+    }
+
+    fn source(&self) -> Source {
+        Source::BuiltIn
     }
 
     fn starts_at(&self, policy: &Policy) -> Tokens {

@@ -225,7 +225,7 @@ pub(super) fn unchanged(survey: &Survey<'_, '_>, occasion: &Occasion) -> Report 
     Report {
         dialect: transcript.dialect,
         dialect_sure: transcript.dialect_sure,
-        engine: occasion.engine,
+        engine: occasion.engine.clone(),
         reason: occasion.reason.clone(),
         changed: false,
         reached,

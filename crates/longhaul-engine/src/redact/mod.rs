@@ -38,6 +38,8 @@ mod value;
 use std::fmt;
 use std::ops::Range;
 
+use serde::Serialize;
+
 pub use json::{JsonRedaction, NotJson};
 pub use rules::{RuleError, RuleSummary, Rules};
 pub use stream::{Piece, Stream};
@@ -47,7 +49,8 @@ use crate::known::{ByContent, Clean, ContentKey};
 use mark::Marks;
 
 /// Text with secrets taken out. The store and the summarizer accept nothing else.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
 pub struct Redacted(String);
 
 impl Redacted {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use longhaul_engine::check::{Severity, check, compare};
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Plan, Report};
+use longhaul_engine::plan::{Engines, Plan, Report};
 use longhaul_engine::{Dialect, wire};
 
 use crate::case::{Case, Client, Golden};
@@ -178,7 +178,7 @@ impl Run<'_> {
     fn compact(&self, body: &str, ledger: &Ledger, known: &mut Known) -> (String, Ledger, Report) {
         let Setting { policy, wish, .. } = self.setting;
         let (transcript, _) = wire::parse(self.dialect, body).unwrap();
-        let plan = plan::engine(policy.engine).plan(policy, wish, ledger, known, &transcript);
+        let plan = Engines::default().of(&policy.engine).plan(policy, wish, ledger, known, &transcript);
         match plan.unwrap() {
             Plan::Leave(report) => (body.to_owned(), ledger.clone(), report),
             Plan::Ready(outcome) => {

@@ -134,7 +134,8 @@ impl Standing<'_> {
         let wish = Wish { trigger: self.at_threshold, ..Wish::default() };
         let load = Load { tokens, reply: self.reply(), bytes: self.view.body.len(), in_loop: self.in_loop() };
         let starts_at = self.engine.starts_at(policy);
-        if let Due::Now(reason) = self.engine.due(policy, &wish, &load) {
+        let is_due = self.engine.due(policy, &wish, &load);
+        if let Due::Now(reason) = is_due {
             let not_before = self.left.map_or(Tokens::ZERO, |left| left + (hygiene - left).share(ROOM));
             if tokens < not_before && !overflows {
                 return Verdict::Leave(format!(
@@ -143,6 +144,11 @@ impl Standing<'_> {
             }
             let reached = format!("the threshold of {starts_at} is reached");
             return due(self.at_threshold, if tokens >= starts_at { reached } else { reason });
+        }
+        if let Due::NotYet(reason) = is_due
+            && self.engine.decides_when()
+        {
+            return Verdict::Leave(reason);
         }
         if tokens < policy.goal {
             return Verdict::Leave(format!("{tokens} tokens are comfortable"));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Trigger};
+use longhaul_engine::plan::Trigger;
 use longhaul_engine::prices::Usage;
 
 use super::gauge::Errors;
@@ -64,7 +64,11 @@ impl Session {
             self.keep_learned(&mut said).await;
         }
         let policy = windows::policy(&self.settings.config, &model, &learned);
-        let threshold = policy.map(|policy| plan::engine(policy.engine).starts_at(&policy));
+        let threshold = policy.map(|policy| {
+            let engine = self.settings.engines.of(&policy.engine);
+            engine.told_usage(&model, usage);
+            engine.starts_at(&policy)
+        });
         let due = whole.zip(threshold.ok()).filter(|(whole, threshold)| whole >= threshold);
         let due = due.map(|(whole, threshold)| {
             self.at_threshold = Trigger::Reply;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Outcome, Trigger};
+use longhaul_engine::plan::{Outcome, Trigger};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::{Transcript, wire};
 
@@ -128,7 +128,7 @@ impl Session {
         let replay = if is_about_it { replayed_on } else { replayed };
         let view = replay(&self.ledger, transcript).map_err(|error| error.to_string())?;
         self.replayed = matches!(view, Cow::Owned(_)).then_some(self.view);
-        let engine = plan::engine(policy.engine);
+        let engine = self.settings.engines.of(&policy.engine);
         Ok(Request { transcript, chain, policy, engine, view, held })
     }
 
@@ -187,7 +187,10 @@ impl Session {
 
     /// What is to be known of a model before its first request.
     fn introduce(&mut self, policy: &Policy, learned: &windows::Learned, said: &mut Said<'_>) {
+        let missing = self.settings.engines.missing(&policy.engine);
+        let missing = missing.map(|missing| format!("{missing}; compressor takes its place"));
         let lines = windows::assumption(policy, learned).into_iter().chain(self.summarizer_line(policy));
+        let lines = lines.chain(missing);
         for line in lines {
             if self.told.insert(line.clone()) {
                 said.say(line);
@@ -308,7 +311,7 @@ impl Session {
         let standing = Standing {
             settings: &self.settings,
             policy: &request.policy,
-            engine: request.engine,
+            engine: &*request.engine,
             breaker: &self.state.breaker,
             measured,
             view: seen,

@@ -23,6 +23,7 @@ pub(super) fn done(before: Tokens, report: &Report) -> String {
         None => "no checkpoint was needed",
         Some(WrittenBy::Code) => "checkpoint by code",
         Some(WrittenBy::Model) => "checkpoint by a model",
+        Some(WrittenBy::Plugin) => "checkpoint by the engine",
         Some(WrittenBy::Fallback) => "degraded: only a count stands in place of what was removed",
     };
     let focus = report.focus.as_ref().map_or_else(String::new, |focus| format!(", focus: {focus}"));

@@ -1,6 +1,7 @@
 //! A request with all that is known of it when something is decided.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use longhaul_engine::identity::{Identities, Identity};
 use longhaul_engine::ledger::Ledger;
@@ -31,7 +32,7 @@ pub(super) struct Request<'r, 'b> {
     /// and what its messages are known by.
     pub(super) chain: &'r [Identity],
     pub(super) policy: Policy,
-    pub(super) engine: &'static dyn Engine,
+    pub(super) engine: Arc<dyn Engine>,
     /// What the decisions so far make of it.
     pub(super) view: Cow<'b, str>,
     /// Whether somebody took a compaction back, and nobody has said anything since.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::models::{self, Model};
+use longhaul_engine::plan::Engines;
 use longhaul_engine::policy::Config;
 use longhaul_engine::prices::{self, Dollars, Price};
 use longhaul_engine::redact::{Rules, SessionKey};
@@ -16,6 +17,8 @@ use crate::upstream::{Patience, Upstream};
 pub struct Settings {
     /// What the engine goes by.
     pub config: Config,
+    /// The engines there are; the configuration names one.
+    pub engines: Engines,
     /// The model, where a request does not name it.
     pub model: String,
     /// Whether anything is compacted without being asked for.
@@ -120,6 +123,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             config: Config::default(),
+            engines: Engines::default(),
             model: String::new(),
             automatic: Automatic::On,
             hygiene: 0.85,

@@ -5,7 +5,7 @@
 //! refused, and said. No model is asked: checkpoints are made by code.
 
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Handles, Keep, Outcome, Plan, Report, Trigger, Wish};
+use longhaul_engine::plan::{Handles, Keep, Outcome, Plan, Report, Trigger, Wish};
 use longhaul_engine::{Transcript, known::Known, wire};
 use serde_json::Value;
 
@@ -197,7 +197,7 @@ impl Asked {
             keep_from,
             ..Wish::default()
         };
-        let engine = plan::engine(policy.engine);
+        let engine = self.settings.engines.of(&policy.engine);
         engine
             .plan(&policy, &wish, &view.ledger, &mut Known::default(), transcript)
             .map_err(|error| format!("a compaction could not be written: {error}"))

@@ -10,7 +10,7 @@ use std::time::Duration;
 use longhaul_engine::check::{Severity, check};
 use longhaul_engine::known::Known;
 use longhaul_engine::meter::Meter;
-use longhaul_engine::plan::{self, Plan, Wish};
+use longhaul_engine::plan::{Engines, Plan, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::transcript::Role;
 use longhaul_engine::{Dialect, Tokens, Transcript, models, wire};
@@ -169,7 +169,7 @@ fn floor(body: &str, dialect: Dialect) -> u64 {
     let (transcript, _) = wire::parse(dialect, body).unwrap();
     let model = models::find(transcript.model.as_deref().unwrap_or_default());
     let (policy, _) = Policy::new(&Config::default(), &model).unwrap();
-    let engine = plan::engine(policy.engine);
+    let engine = Engines::default().of(&policy.engine);
     let wish = Wish { force: true, to_tokens: Some(Tokens(1)), ..Wish::default() };
     match engine.plan(
         &policy,

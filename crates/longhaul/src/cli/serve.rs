@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use super::StorePlace;
+use super::{PluginsFlag, StorePlace};
 use crate::config::{Flag, Listen};
 
 pub(super) const SERVE_HELP: &str = "\
@@ -42,6 +42,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlag,
     #[command(flatten)]
+    pub(crate) plugins: PluginsFlag,
+    #[command(flatten)]
     pub(crate) place: StorePlace,
     /// Print where it listens, and the rest, as one line of JSON for programs
     #[arg(long)]
@@ -54,7 +56,7 @@ impl ServeArgs {
         let path = ["gateway", "listen"].map(str::to_owned).to_vec();
         let listen =
             self.listen.map(|listen| Flag { name: "--listen", path, value: listen.to_string().into() });
-        self.upstream.flags().into_iter().chain(listen).collect()
+        self.upstream.flags().into_iter().chain(listen).chain(self.plugins.flag()).collect()
     }
 }
 
@@ -62,6 +64,8 @@ impl ServeArgs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) upstream: UpstreamFlag,
+    #[command(flatten)]
+    pub(crate) plugins: PluginsFlag,
     #[command(flatten)]
     pub(crate) place: StorePlace,
     /// Append the gateway's log to a file; without it there is none, as the terminal is the agent's

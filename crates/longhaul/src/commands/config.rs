@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::cli::ConfigArgs;
 use crate::config::{Environment, FILE, Found, Leaf, Origin, Settings, has_effect};
+use crate::engines::{Available, Waiting};
 use crate::failure::Failure;
 use crate::output::{self, FAINT, Line, Page, STRONG};
 
@@ -15,7 +16,7 @@ struct Answer<'s> {
     /// Who said that it is to be read.
     found: Option<Found>,
     values: Vec<Row<'s>>,
-    notes: &'s [String],
+    notes: Vec<String>,
     warnings: &'s [longhaul_engine::policy::Warning],
 }
 
@@ -37,6 +38,7 @@ impl<'s> Row<'s> {
 pub(crate) fn run(args: &ConfigArgs, environment: &Environment) -> Result<(), Failure> {
     output::refuse_inputs(args.answer.to(), args.config.config.as_deref())?;
     let settings = Settings::load(args.config.config.as_deref(), environment, Vec::new())?;
+    let available = Available::new(&settings, environment, Waiting::User)?;
     let to = args.answer.to();
     let values: Vec<Row<'_>> = settings.values.iter().map(Row::new).collect();
     if args.answer.json {
@@ -45,12 +47,13 @@ pub(crate) fn run(args: &ConfigArgs, environment: &Environment) -> Result<(), Fa
             file: file.map(|(name, _)| name.as_str()),
             found: file.map(|(_, found)| *found),
             values,
-            notes: &settings.notes,
+            notes: [settings.notes.clone(), available.notes.clone()].concat(),
             warnings: &settings.warnings,
         };
         return output::write_json(to, &answer);
     }
     settings.say_notes(&settings.warnings);
+    available.notes.iter().for_each(|line| output::say(line));
     let line = |Row { key, value, origin, has_effect }: Row<'_>| {
         let effect = if has_effect { "" } else { "no effect yet" };
         let style = if *origin == Origin::Default { FAINT } else { STRONG };

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cli::ExplainArgs;
 use crate::config::{Environment, Settings};
+use crate::engines::{Available, Waiting};
 use crate::failure::Failure;
 use crate::output::{self, Line, Page, STRONG};
 
@@ -33,13 +34,16 @@ pub(crate) fn run(args: &ExplainArgs, environment: &Environment) -> Result<(), F
         .map_err(|invalid| settings.refused(&invalid))?;
     let from = |derived: &Derived| settings.typed_in(&derived.why);
     let numbers = policy.explain().iter().map(|derived| Number { derived, from: from(derived) }).collect();
-    let notes = [settings.notes.clone(), summaries(&settings).into_iter().collect()].concat();
+    let available = Available::new(&settings, environment, Waiting::User)?;
+    let notes = [settings.notes.clone(), available.notes.clone(), summaries(&settings).into_iter().collect()];
+    let notes = notes.concat();
     let answer = Answer { model: &policy.model, numbers, notes: &notes, warnings: &warnings };
     let to = args.answer.to();
     if args.answer.json {
         return output::write_json(to, &answer);
     }
     settings.say_notes(&warnings);
+    available.notes.iter().for_each(|line| output::say(line));
     if let Some(line) = summaries(&settings) {
         output::say(&line);
     }

@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use crate::cli::McpArgs;
 use crate::commands::{redact, serve};
 use crate::config::{Environment, Listen, Settings};
+use crate::engines::{Available, Waiting};
 use crate::failure::Failure;
 use crate::output;
 use crate::serving;
@@ -23,8 +24,14 @@ pub(crate) fn run(args: &McpArgs, environment: &Environment) -> Result<ExitCode,
     let rules = redact::rules(&settings)?;
     let whereabouts = Whereabouts::new(args.place.store.as_deref(), &settings.shell.store, environment)?;
     let telemetry = Telemetry::start(&settings, &rules, environment, &LogTo::StandardError)?;
-    let compaction =
-        session::Settings { config: settings.engine.clone(), rules, ..session::Settings::default() };
+    let available = Available::new(&settings, environment, Waiting::User)?;
+    available.notes.iter().for_each(|line| output::say(line));
+    let compaction = session::Settings {
+        config: settings.engine.clone(),
+        engines: available.engines.clone(),
+        rules,
+        ..session::Settings::default()
+    };
     let offered = mcp::Settings { session: args.session.clone(), compaction, clock: Arc::new(store::now) };
     let runtime = serving::runtime()?;
     let served = runtime.block_on(async {

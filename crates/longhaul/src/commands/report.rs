@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use longhaul_engine::cache::Route;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{Outcome, Plan, Report, Wish};
+use longhaul_engine::plan::{Engine, Outcome, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::Redactor;
 use longhaul_engine::{Tokens, Transcript};
@@ -19,6 +19,7 @@ use longhaul_server::pages::report::{self, Report as Page};
 use crate::body::{self, Body};
 use crate::cli::ReportArgs;
 use crate::config::{Environment, Settings};
+use crate::engines::{Available, Waiting};
 use crate::failure::Failure;
 use crate::folding::{self, Folding};
 use crate::output::{Readers, Sink};
@@ -41,6 +42,8 @@ pub(crate) fn run(args: &ReportArgs, environment: &Environment) -> Result<ExitCo
         Settings::load(args.told.place.config.as_deref(), environment, args.policy.flags(&model.name))?;
     let (policy, warnings) =
         Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
+    let available = Available::new(&settings, environment, Waiting::User)?;
+    let engine = &*available.engines.of(&policy.engine);
     notes.extend(settings.note_lines(&warnings));
     if policy.model.is_assumed("window") {
         notes.push(format!("the window of {} is assumed to be {} tokens", model.name, policy.window));
@@ -49,7 +52,8 @@ pub(crate) fn run(args: &ReportArgs, environment: &Environment) -> Result<ExitCo
     progress.step();
 
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let asked = Asked { args, settings: &settings, policy: &policy, body: &body, transcript: &transcript };
+    let (settings, policy, body, transcript) = (&settings, &policy, &body, &transcript);
+    let asked = Asked { args, settings, engine, policy, body, transcript };
     let mut known = Known::default().on_threads(threads);
     let (mut made, notices) = asked.compact(&mut known)?;
     made.report.notes.extend(notes);
@@ -74,6 +78,7 @@ pub(crate) fn run(args: &ReportArgs, environment: &Environment) -> Result<ExitCo
 struct Asked<'a> {
     args: &'a ReportArgs,
     settings: &'a Settings,
+    engine: &'a dyn Engine,
     policy: &'a Policy,
     body: &'a Body,
     transcript: &'a Transcript<'a>,
@@ -99,7 +104,7 @@ impl Asked<'_> {
     /// The compaction that is due. Where none is, what one would be that somebody asked for: a page that shows the body twice
     /// helps nobody.
     fn compact(&self, known: &mut Known) -> Result<(Made, Vec<String>), Failure> {
-        let Self { args, policy, transcript, .. } = *self;
+        let Self { args, engine, policy, transcript, .. } = *self;
         let wish = Wish {
             force: args.wanted.force,
             to_tokens: args.wanted.to_tokens.map(Tokens),
@@ -110,7 +115,7 @@ impl Asked<'_> {
             ..Wish::default()
         };
         let (ledger, shown) = (&Ledger::default(), &self.body.shown);
-        let mut folding = Folding { policy, known, transcript, ledger, shown };
+        let mut folding = Folding { engine, policy, known, transcript, ledger, shown };
         let due = Made::from(folding.plan(&wish)?);
         if due.text.is_some() || wish.is_asked() {
             return Ok((due, Vec::new()));

@@ -45,7 +45,9 @@ pub(crate) fn run(args: &RunArgs, environment: &Environment) -> Result<ExitCode,
 fn flags(args: &RunArgs, environment: &Environment) -> Result<(Vec<Flag>, Vec<String>), Failure> {
     let mut flags = args.upstream.flags();
     let mut found: Vec<String> = Vec::new();
-    if !flags.is_empty() {
+    let is_told = !flags.is_empty();
+    flags.extend(args.plugins.flag());
+    if is_told {
         return Ok((flags, found));
     }
     let settings = Settings::load(args.place.config.as_deref(), environment, Vec::new())?;

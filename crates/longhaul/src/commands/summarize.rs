@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::body::{self, Body};
 use crate::cli::SummarizeArgs;
 use crate::config::{self, Environment, Settings};
+use crate::engines::{Available, Waiting};
 use crate::failure::Failure;
 use crate::folding::{self, Folding};
 use crate::output;
@@ -113,8 +114,11 @@ fn account(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Resu
         ..Wish::default()
     };
     let (known, ledger) = (&mut Known::default(), &Ledger::default());
-    let mut folding = Folding { policy: &policy, known, transcript: &transcript, ledger, shown: &body.shown };
-    let mut notes = body::note_lines(&transcript, &notes);
+    let available = Available::new(&settings, environment, Waiting::User)?;
+    let engine = &*available.engines.of(&policy.engine);
+    let (shown, transcript, policy) = (&body.shown, &transcript, &policy);
+    let mut folding = Folding { engine, policy, known, transcript, ledger, shown };
+    let mut notes = body::note_lines(transcript, &notes);
     notes.extend(settings.note_lines(&warnings));
     let writer = summarizer::configured(&settings)?;
     let by_code = folding.plan(&wish)?;
@@ -139,7 +143,7 @@ fn account(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Resu
         account.reason = Some(why_not(report));
         return Ok(account);
     };
-    let writer = writer.as_ref().unwrap_or(&policy);
+    let writer = writer.as_ref().unwrap_or(policy);
     if let Some(path) = &args.handed_in {
         account.ask = Some(Asked::of(&ask, writer, NO_MARK));
         let given = folding::handed_in(path)?;

@@ -13,6 +13,7 @@ use super::gateway::Gateway;
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Shell {
     pub(crate) compression: Compression,
+    pub(crate) context: Context,
     pub(crate) redaction: Redaction,
     pub(crate) auxiliary: Auxiliary,
     pub(crate) upstreams: Upstreams,
@@ -38,6 +39,14 @@ impl Default for Compression {
     fn default() -> Self {
         Self { enabled: true, hygiene_threshold: 0.85, max_wait_seconds: 0, system_note: false }
     }
+}
+
+/// Engines from outside.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Context {
+    /// A folder of plug-ins beside the usual ones.
+    pub(crate) plugins: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -203,10 +203,8 @@ fn the_result_may_replace_the_body_and_without_an_engine_there_is_one() {
     assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
     assert!(run.err.contains("compressor: ") && run.err.contains("kept as session.json.bak"), "{}", run.err);
     let unknown = longhaul(&folder, &["compress", "session.json", "--engine", "lossles", "--preview"], &[]);
-    let said = "invalid value 'lossles' for '--engine <NAME>' [possible values: compressor, sacred-zone]";
-    assert_eq!(unknown.refused().trim_end(), format!("{said}; see --help"));
-    let near = longhaul(&folder, &["compress", "session.json", "--engine", "compresor", "--preview"], &[]);
-    assert!(near.refused().contains("a similar value exists: 'compressor'"), "{}", near.err);
+    let said = "--engine: no engine is called lossles; there are compressor, sacred-zone";
+    assert_eq!(unknown.refused().trim_end(), said);
     let configured = [("LONGHAUL_CONTEXT__ENGINE", "lossles")];
     let unknown = longhaul(&folder, &["compress", "session.json", "--preview"], &configured);
     assert_eq!(unknown.code, 0, "a name found nowhere is no reason to leave a session without compaction");

@@ -15,20 +15,26 @@ use crate::support::{Folder, Upstream, against, longhaul};
 pub(crate) const KEY: &str = "sk-ant-api03-q8Zr5Lm2Xw9Kd4Tn7Vb3Hc6Js1Pf0Gy5q8Zr5Lm2Xw9Kd4Tn7Vb3Hc6Js1Pf0Gy5";
 
 /// A gateway that runs.
-struct Served {
+pub(crate) struct Served {
     child: Child,
     /// What it said at the start.
-    said: Value,
+    pub(crate) said: Value,
 }
 
 impl Served {
     /// Starts one on a free port.
     fn start(folder: &Folder, more: &[&str]) -> Self {
+        Self::start_in(folder, more, &[])
+    }
+
+    /// The same with these variables.
+    pub(crate) fn start_in(folder: &Folder, more: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_longhaul"))
             .args(["serve", "--listen", "127.0.0.1:0", "--store", "store.db", "--json"])
             .args(more)
             .current_dir(&folder.0)
             .env_clear()
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -40,17 +46,17 @@ impl Served {
         Self { child, said: against("serve.json", &line) }
     }
 
-    fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         self.said["url"].as_str().unwrap()
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let done = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(done.success());
     }
 
     /// Waits for its end: the exit code, and all that it wrote to standard error.
-    fn end(mut self) -> (i32, String) {
+    pub(crate) fn end(mut self) -> (i32, String) {
         let log = rest(&mut self.child);
         (self.child.wait().unwrap().code().unwrap(), log)
     }

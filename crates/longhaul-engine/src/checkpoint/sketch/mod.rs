@@ -324,13 +324,14 @@ impl<'d> Sketches<'_, 'd> {
         let before = self.brief.previous.map_or(&[][..], |before| before.quoted());
         let before = before.iter().filter(|quoted| !is_older(quoted));
         for (source, quoted) in before.chain(self.brief.quotes).enumerate() {
+            let worth = if quoted.is_summary() { WORTH.carried } else { WORTH.quoted };
             for line in 0..quoted.lines.len() {
                 let what = What::Quote(quoted, line);
                 self.list.push(Sketch {
                     what,
                     at: (source, line),
                     number: 0,
-                    rate: WORTH.quoted * (1.0 + source as f64 / 100.0),
+                    rate: worth * (1.0 + source as f64 / 100.0),
                 });
             }
         }

@@ -3,7 +3,7 @@
 use longhaul_engine::cache::Route;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{self, Outcome, Plan, What, Wish};
+use longhaul_engine::plan::{Engine, Engines, Handles, Keep, Outcome, Plan, What, Wish};
 use longhaul_engine::policy::{Config, EngineName, Policy};
 use longhaul_engine::redact::{Redactor, Rules};
 use longhaul_engine::{Dialect, models, wire};
@@ -71,14 +71,15 @@ fn session(dialect: Dialect, steps: usize) -> String {
 }
 
 /// What the engine makes of a body, and the view of it.
-fn compacted(body: &str, dialect: Dialect, engine: EngineName, wish: &Wish) -> (Outcome, Compaction) {
+fn compacted(body: &str, dialect: Dialect, engine: &EngineName, wish: &Wish) -> (Outcome, Compaction) {
     let mut config = Config::default();
-    config.context.engine = engine;
+    config.context.engine = engine.clone();
     let (transcript, _) = wire::parse(dialect, body).unwrap();
     let model = models::find("claude-sonnet-4-5");
     let (policy, _) = Policy::new(&config, &model).unwrap();
     let known = &mut Known::default();
-    let planned = plan::engine(engine).plan(&policy, wish, &Ledger::default(), known, &transcript).unwrap();
+    let engine = Engines::default().of(engine);
+    let planned = engine.plan(&policy, wish, &Ledger::default(), known, &transcript).unwrap();
     let Plan::Ready(outcome) = planned else { panic!("nothing was compacted") };
     let sides = Sides {
         before: body,
@@ -101,7 +102,7 @@ fn small(tokens: u64) -> Wish {
 #[test]
 fn what_an_earlier_compaction_folded_is_folded_still() {
     let body = session(Dialect::Chat, 60);
-    let (outcome, seen) = compacted(&body, Dialect::Chat, EngineName::Compressor, &small(9_000));
+    let (outcome, seen) = compacted(&body, Dialect::Chat, &EngineName::COMPRESSOR, &small(9_000));
     assert!(seen.blocks(Fate::Folded) > 0);
     // A later one only digests something, and its report knows of no checkpoint.
     let account = Account { checkpoint: None, ..Account::of(&outcome.report).unwrap() };
@@ -125,9 +126,9 @@ fn what_an_earlier_compaction_folded_is_folded_still() {
 #[test]
 fn what_the_bodies_show_is_what_the_report_says() {
     for dialect in DIALECTS {
-        for engine in EngineName::ALL {
+        for engine in Engines::default().all().map(Engine::name) {
             let body = session(dialect, 60);
-            let (outcome, seen) = compacted(&body, dialect, engine, &small(9_000));
+            let (outcome, seen) = compacted(&body, dialect, &engine, &small(9_000));
             let digested = seen.account.blocks.iter().filter(|block| block.fate == "digested").count();
             assert_eq!(seen.blocks(Fate::Digested), digested, "{dialect} {engine:?}");
             let gone = seen.account.blocks.len() - digested;
@@ -151,7 +152,7 @@ fn what_the_bodies_show_is_what_the_report_says() {
 #[test]
 fn nothing_of_a_transcript_becomes_markup() {
     for dialect in DIALECTS {
-        let (_, seen) = compacted(&session(dialect, 60), dialect, EngineName::Compressor, &small(9_000));
+        let (_, seen) = compacted(&session(dialect, 60), dialect, &EngineName::COMPRESSOR, &small(9_000));
         let page = view(&seen, Reader::default()).into_string();
         for markup in ["<script", "<img", "<style", " style=", "\u{202e}"] {
             assert!(!page.contains(markup), "{dialect}: {markup}");
@@ -163,7 +164,7 @@ fn nothing_of_a_transcript_becomes_markup() {
 #[test]
 fn a_folded_step_leads_to_the_line_that_speaks_for_it() {
     for dialect in DIALECTS {
-        let (_, seen) = compacted(&session(dialect, 60), dialect, EngineName::Compressor, &small(9_000));
+        let (_, seen) = compacted(&session(dialect, 60), dialect, &EngineName::COMPRESSOR, &small(9_000));
         let made = seen.checkpoint.as_ref().unwrap_or_else(|| panic!("{dialect}: no checkpoint"));
         let pieces = || seen.messages.iter().flat_map(|message| &message.pieces);
         let mut lines = 0;
@@ -188,9 +189,9 @@ fn a_folded_step_leads_to_the_line_that_speaks_for_it() {
 fn a_handle_leads_to_its_line_and_to_its_original() {
     let body = session(Dialect::Messages, 60);
     let key = longhaul_engine::redact::SessionKey::new([7; 32]);
-    let keep = plan::Keep::Originals(plan::Handles::new(key));
+    let keep = Keep::Originals(Handles::new(key));
     let (_, seen) =
-        compacted(&body, Dialect::Messages, EngineName::Compressor, &Wish { keep, ..small(9_000) });
+        compacted(&body, Dialect::Messages, &EngineName::COMPRESSOR, &Wish { keep, ..small(9_000) });
     let made = seen.checkpoint.as_ref().unwrap();
     let mut named = 0;
     for piece in
@@ -213,14 +214,14 @@ fn secrets_are_not_shown() {
     let secret = ["sk-ant-api03-", &"Ab3dEf6hIj9kLm2n".repeat(5), "AA"].concat();
     let body =
         session(Dialect::Chat, 60).replace("line of step 50 ", &format!("ANTHROPIC_API_KEY={secret} "));
-    let (_, seen) = compacted(&body, Dialect::Chat, EngineName::Compressor, &small(9_000));
+    let (_, seen) = compacted(&body, Dialect::Chat, &EngineName::COMPRESSOR, &small(9_000));
     assert!(body.contains(&secret) && !view(&seen, Reader::default()).into_string().contains(&secret));
 }
 
 #[test]
 fn a_report_of_another_body_says_nothing_false() {
     let body = session(Dialect::Chat, 60);
-    let (outcome, seen) = compacted(&body, Dialect::Chat, EngineName::Compressor, &small(9_000));
+    let (outcome, seen) = compacted(&body, Dialect::Chat, &EngineName::COMPRESSOR, &small(9_000));
     let mut report: Value = serde_json::to_value(&outcome.report).unwrap();
     report["blocks"] = json!([]);
     let sides = Sides {

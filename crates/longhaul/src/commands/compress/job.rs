@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::models::Model;
-use longhaul_engine::plan::{Handles, Keep, Original, Outcome, Plan, Report, Wish};
+use longhaul_engine::plan::{Engine, Handles, Keep, Original, Outcome, Plan, Report, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Rules, SessionKey};
 use longhaul_engine::summary::Answer as Summary;
@@ -22,6 +23,7 @@ use super::recorded::{self, History, Recording, Settled, Whose};
 use crate::body::{self, Body};
 use crate::cli::{self, CompressArgs};
 use crate::config::{self, Environment, Settings};
+use crate::engines::{Available, Waiting};
 use crate::failure::Failure;
 use crate::folding::{self, Folding};
 use crate::originals::{self, Secrets};
@@ -38,6 +40,8 @@ pub(super) struct Call<'a> {
     pub(super) originals: Option<(&'a Path, Secrets)>,
     /// The store in its place.
     pub(super) recording: Option<Recording>,
+    /// The engines there are.
+    available: Available,
     /// What somebody wrote about what goes.
     summary: Option<Summary>,
     /// The model that is asked for that, where one is wanted and configured.
@@ -62,6 +66,7 @@ impl Memory {
 /// The policy for one model.
 #[derive(Clone)]
 struct Prepared {
+    engine: Arc<dyn Engine>,
     policy: Policy,
     /// `compression.enabled`.
     enabled: bool,
@@ -127,8 +132,8 @@ impl<'a> Call<'a> {
         let originals = kept(&args.originals, Secrets::Out);
         let originals = originals.or_else(|| kept(&args.originals_raw, Secrets::AsTheyWere));
         let summary = args.summary.as_deref().map(folding::handed_in).transpose()?;
-        let call = Self { args, environment, file, originals, recording: None, summary, summarizer: None };
-        let settings = call.settings("unknown")?;
+        let settings = Settings::from_layers(file.as_ref(), environment, args.policy.flags("unknown"))?;
+        let available = Available::new(&settings, environment, Waiting::User)?;
         let telling = if args.quiet { Telling::Nothing } else { Telling::Aloud };
         let summarizer = match args.summarizer {
             Some(cli::Summarizer::Auto) => Summarizer::new(&settings, environment, telling)?,
@@ -139,7 +144,7 @@ impl<'a> Call<'a> {
             Recording::open(&whereabouts, args.is_preview())
         };
         let recording = args.told.place.store.as_ref().map(open).transpose()?;
-        Ok(Self { recording, summarizer, ..call })
+        Ok(Self { args, environment, file, originals, recording, available, summary, summarizer })
     }
 
     /// Reads a body. What is recorded is what the client sent, and not what became of it.
@@ -168,7 +173,7 @@ impl<'a> Call<'a> {
             memory.policies.insert(model.name.clone(), self.prepare(&model)?);
         }
         let prepared = &memory.policies[&model.name];
-        let Prepared { policy, notes: more, rules, .. } = prepared;
+        let Prepared { engine, policy, notes: more, rules, .. } = prepared;
         folding::refuse_behind(self.args.wanted.keep_from, &transcript, &body.shown)?;
         let rests = self.rests(prepared);
         let (settled, removed) = match &self.recording {
@@ -176,6 +181,7 @@ impl<'a> Call<'a> {
                 let mut asking = Asking::default();
                 let plan = |history: &History| {
                     let folding = Folding {
+                        engine: &**engine,
                         policy,
                         known: &mut memory.known,
                         transcript: &transcript,
@@ -238,7 +244,8 @@ impl<'a> Call<'a> {
         let keep = self.originals.map_or(Keep::Nothing, |_| Keep::Originals(Handles::new(key())));
         let wish = Wish { keep, ..self.wish(prepared) };
         let (policy, shown, ledger) = (&prepared.policy, &body.shown, &Ledger::default());
-        let mut folding = Folding { policy, known, transcript, ledger, shown };
+        let engine = &*prepared.engine;
+        let mut folding = Folding { engine, policy, known, transcript, ledger, shown };
         let (report, text, removed) = match self.plan(&mut folding, &wish, &mut Asking::default())? {
             Plan::Leave(report) => (report, None, Vec::new()),
             Plan::Ready(outcome) => (outcome.report, Some(outcome.body), outcome.originals),
@@ -289,6 +296,7 @@ impl<'a> Call<'a> {
             notes.push(summarizer::NONE.to_owned());
         }
         let rules = super::super::redact::rules(&settings)?;
-        Ok(Prepared { policy, enabled: settings.shell.compression.enabled, notes, rules })
+        let engine = self.available.engines.of(&policy.engine);
+        Ok(Prepared { engine, policy, enabled: settings.shell.compression.enabled, notes, rules })
     }
 }

@@ -146,6 +146,7 @@ pub(super) fn checkpoint(line: Line, checkpoint: &CheckpointReport, findings: &[
                 "{tokens} tokens in {sections}, from a summary: {out} taken out, {back} put back"
             ))
         }
+        WrittenBy::Plugin => line.plain(format!("{tokens} tokens in {sections}, in the engine's own words")),
         WrittenBy::Fallback => {
             line.styled(BAD, "degraded: only a count of what is missing").plain(format!(", {tokens} tokens"))
         }

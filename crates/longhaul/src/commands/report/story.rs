@@ -3,7 +3,6 @@
 use longhaul_engine::cache::{Ends, Route, Rules};
 use longhaul_engine::cost::{self, Course, Marks, Replay, Session};
 use longhaul_engine::known::Known;
-use longhaul_engine::policy::EngineName;
 use longhaul_server::pages::report::{Course as Drawn, Story};
 
 use super::Asked;
@@ -55,10 +54,8 @@ pub(super) fn story(asked: &Asked<'_>, known: &mut Known) -> Result<Story, Strin
         marks,
     };
     let share = policy.threshold.number() as f64 / policy.window.number().max(1) as f64;
-    let engine = match policy.engine {
-        EngineName::Compressor => Course::Compressor(share),
-        EngineName::SacredZone => Course::SacredZone,
-    };
+    let engine = Course::of(&policy.engine, share)
+        .ok_or_else(|| format!("What {} would do is not replayed, so no course is drawn.", policy.engine))?;
     let mut courses = Vec::new();
     for (course, name) in
         [(Course::Marks, "without compaction".to_owned()), (engine, format!("with {engine}"))]

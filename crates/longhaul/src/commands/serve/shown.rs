@@ -2,6 +2,7 @@
 
 use longhaul_engine::cache::{Provider, Route};
 use longhaul_engine::models;
+use longhaul_engine::plan::Source;
 use longhaul_engine::policy::Policy;
 use longhaul_server::gateway::Access;
 use longhaul_server::upstream::Feature;
@@ -18,7 +19,9 @@ use crate::upstreams::Destination;
 pub(super) struct Shown {
     url: String,
     store: String,
-    engine: &'static str,
+    engine: String,
+    /// Where that is from, unless it is built in.
+    engine_from: Option<String>,
     compression: bool,
     /// When models are offered the recall tools.
     recall: Recall,
@@ -59,6 +62,7 @@ impl Shown {
             key_env: there.key_env.clone(),
             payer: there.payer(),
         };
+        let engine_in_force = plan.available.engines.of(&engine.context.engine);
         let mut caching: Vec<String> = Vec::new();
         for status in plan.destinations.iter().filter_map(|there| caching_of(plan, there)) {
             if !caching.contains(&status) {
@@ -67,7 +71,11 @@ impl Shown {
         }
         Self {
             store: plan.store.shown(),
-            engine: engine.context.engine.name(),
+            engine: engine_in_force.name().to_string(),
+            engine_from: match engine_in_force.source() {
+                Source::Plugin(folder) => Some(folder),
+                Source::Host | Source::BuiltIn => None,
+            },
             compression: shell.compression.enabled,
             recall: shell.gateway.recall,
             threshold: engine.compression.threshold,
@@ -92,7 +100,9 @@ impl Shown {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let engine = if self.compression {
             let (due, hygiene) = (percent(self.threshold), percent(self.hygiene_threshold));
-            format!("{}, due at {due} of the window, at {hygiene} whatever else holds", self.engine)
+            let from =
+                self.engine_from.as_ref().map_or_else(String::new, |from| format!(" (plug-in in {from})"));
+            format!("{}{from}, due at {due} of the window, at {hygiene} whatever else holds", self.engine)
         } else {
             "none: every byte passes as it came".to_owned()
         };
@@ -153,6 +163,7 @@ fn caching_of(plan: &Plan, there: &Destination) -> Option<String> {
 /// What may not be what was meant.
 fn warnings(plan: &Plan, listen: Listen) -> Vec<String> {
     let mut warnings = plan.settings.note_lines(&plan.settings.warnings);
+    warnings.extend(plan.available.notes.iter().cloned());
     if !listen.is_local() {
         warnings.push(format!(
             "warning: {listen} speaks no TLS: what passes can be read on the way; put a server that does in front of it"

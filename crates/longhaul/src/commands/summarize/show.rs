@@ -44,6 +44,7 @@ pub(super) fn page(account: &Account) -> Page {
         let by = match checkpoint.report.by {
             WrittenBy::Model => "from the summary",
             WrittenBy::Code => "by code",
+            WrittenBy::Plugin => "by the engine",
             WrittenBy::Fallback => "degraded: only a count of what is missing",
         };
         heading(&mut page, &format!("checkpoint, {} tokens, {by}", checkpoint.report.tokens));
