@@ -89,6 +89,8 @@ impl EngineName {
     pub const COMPRESSOR: Self = Self(Cow::Borrowed("compressor"));
     /// Digests tool outputs alone, the largest first.
     pub const SACRED_ZONE: Self = Self(Cow::Borrowed("sacred-zone"));
+    /// Folds like the compressor, with an overview of all that went before in a tree of pages.
+    pub const LOSSLESS: Self = Self(Cow::Borrowed("lossless"));
 
     /// How the configuration and reports call it.
     #[must_use]

@@ -4,11 +4,12 @@ use super::statement::Told;
 use super::{Checkpoint, Quoted, Section};
 use crate::evidence::Evidence;
 use crate::redact::Redacted;
-use crate::texts::Marker;
+use crate::texts::{Marker, Node};
 use crate::tokens::{Counter, Tokens};
 use crate::transcript::BlockAt;
 
 /// What a checkpoint is made from.
+#[derive(Clone, Copy)]
 pub struct Brief<'d> {
     /// What could be cited.
     pub evidence: &'d Evidence,
@@ -16,6 +17,10 @@ pub struct Brief<'d> {
     pub folded: &'d dyn Fn(usize) -> bool,
     /// The checkpoint that this one takes the place of.
     pub previous: Option<&'d Checkpoint>,
+    /// What was done before, as it is to stand in the checkpoint.
+    pub earlier: &'d [Node],
+    /// The number of the last action before those of the folded units.
+    pub before: u32,
     /// What a model told about what goes, as far as it is borne out.
     pub told: Option<Told<'d>>,
     /// Lines on the topic.
@@ -49,6 +54,8 @@ pub struct Written {
     pub found: usize,
     /// and how many of them are said.
     pub kept: usize,
+    /// The number of the last action of the folded units, said or not.
+    pub last: u32,
     /// What a model lost of what it was shown, and is said all the same.
     pub put_back: Vec<(Section, Redacted)>,
 }

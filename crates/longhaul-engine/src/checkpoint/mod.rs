@@ -14,6 +14,7 @@
 //! It may use `evidence`, `texts` and what is below them.
 
 mod brief;
+mod earlier;
 mod fill;
 mod forms;
 mod heard;
@@ -30,18 +31,20 @@ mod topic;
 mod write;
 
 pub use brief::{Brief, Written};
+pub(crate) use earlier::{Earlier, Page};
 pub use statement::{Statement, Tells, Told};
 pub use topic::Topic;
 pub(crate) use write::write;
 
 use crate::redact::Redacted;
-use crate::texts::{Entry, Marker};
+use crate::texts::{Entry, Marker, Node};
 use crate::tokens::{Counter, Tokens};
 
 /// A handover: what was asked, what was done, how things stand.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Checkpoint {
     lists: [Vec<Redacted>; Section::ALL.len()],
+    earlier: Vec<Node>,
     completed: Vec<Completed>,
     quoted: Vec<Quoted>,
 }
@@ -55,6 +58,8 @@ pub enum Section {
     Goal,
     /// Standing rules of the user, word for word.
     Constraints,
+    /// What was done before that, by stretches, each with what fetches its page.
+    EarlierWork,
     /// What was done and concluded, numbered, in order.
     CompletedActions,
     /// Tests, and whether something was edited since.
@@ -79,10 +84,11 @@ pub enum Section {
 
 impl Section {
     /// Every section, in order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::ActiveTask,
         Self::Goal,
         Self::Constraints,
+        Self::EarlierWork,
         Self::CompletedActions,
         Self::ActiveState,
         Self::InProgress,
@@ -102,6 +108,7 @@ impl Section {
             Self::ActiveTask => "Active Task",
             Self::Goal => "Goal",
             Self::Constraints => "Constraints & Preferences",
+            Self::EarlierWork => "Earlier Work",
             Self::CompletedActions => "Completed Actions",
             Self::ActiveState => "Active State",
             Self::InProgress => "In Progress",
@@ -135,10 +142,16 @@ pub struct Quoted {
 }
 
 impl Checkpoint {
-    /// What a section lists. Completed Actions and the quoted lines of Critical Context have their own forms.
+    /// What a section lists. Earlier Work, Completed Actions and the quoted lines of Critical Context have their own forms.
     #[must_use]
     pub fn list(&self, section: Section) -> &[Redacted] {
         &self.lists[section as usize]
+    }
+
+    /// What was done before the numbered actions, oldest first.
+    #[must_use]
+    pub fn earlier(&self) -> &[Node] {
+        &self.earlier
     }
 
     /// The numbered actions.
@@ -157,6 +170,7 @@ impl Checkpoint {
     #[must_use]
     pub fn is_empty(&self, section: Section) -> bool {
         match section {
+            Section::EarlierWork => self.earlier.is_empty(),
             Section::CompletedActions => self.completed.is_empty(),
             Section::CriticalContext => self.list(section).is_empty() && self.quoted.is_empty(),
             _ => self.list(section).is_empty(),
@@ -165,7 +179,8 @@ impl Checkpoint {
 
     /// A summary that somebody else wrote, with the rules of people that hold: those of the checkpoint before, and new ones.
     pub(crate) fn quoting(before: &Self, rules: &[Redacted], quoted: impl Iterator<Item = Quoted>) -> Self {
-        let mut checkpoint = Self { quoted: quoted.collect(), ..Self::default() };
+        let (quoted, earlier) = (quoted.collect(), before.earlier.clone());
+        let mut checkpoint = Self { quoted, earlier, ..Self::default() };
         let tasks = before.list(Section::ActiveTask).iter().map(|task| (Section::ActiveTask, task));
         let rules = before.list(Section::Constraints).iter().chain(rules);
         for (section, text) in tasks.chain(rules.map(|rule| (Section::Constraints, rule))) {
@@ -194,9 +209,21 @@ impl Checkpoint {
         counter.count(&self.render(marker))
     }
 
+    /// The number of the last action that it tells of.
+    pub(crate) fn last_action(&self) -> u32 {
+        let listed = self.completed.last().map(|last| last.number);
+        let before = self.earlier.iter().filter_map(Node::actions).map(|(_, last)| last).max();
+        listed.max(before).unwrap_or(0)
+    }
+
+    /// What holds whatever else is done: all but the actions.
+    pub(crate) fn standing(&self) -> Self {
+        Self { earlier: Vec::new(), completed: Vec::new(), ..self.clone() }
+    }
+
     /// Numbers the actions as they stand: a model's numbers and ours count different things.
-    fn number_anew(&mut self) {
-        (1..).zip(&mut self.completed).for_each(|(number, completed)| completed.number = number);
+    fn number_anew(&mut self, first: u32) {
+        (first..).zip(&mut self.completed).for_each(|(number, completed)| completed.number = number);
     }
 
     fn push(&mut self, section: Section, text: Redacted) {

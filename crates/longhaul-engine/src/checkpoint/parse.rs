@@ -7,7 +7,7 @@ use super::render::{BELOW, HEADING, INDENT, ITEM, NONE, SHORTENED, SOURCE};
 use super::{Checkpoint, Completed, Quoted, Section};
 use crate::evidence::has_rule;
 use crate::redact::Redacted;
-use crate::texts::{CHECKPOINT_OPENING, END_OPENING, is_framed};
+use crate::texts::{CHECKPOINT_OPENING, END_OPENING, Node, is_framed};
 
 /// Before a rule that stands in a checkpoint which nobody vouches for.
 const UNVOUCHED: &str = "(from the checkpoint before) ";
@@ -88,6 +88,8 @@ impl Checkpoint {
             let below = folder.and_then(|folder| Some(format!("{folder}{}", text.strip_prefix(SHORTENED)?)));
             let item = (number, below.unwrap_or(text));
             match item {
+                // What stands there in another form than ours leads nowhere.
+                (_, text) if section == Section::EarlierWork => self.earlier.extend(text.parse::<Node>()),
                 (None, text) if section != Section::CompletedActions => {
                     self.push(section, Redacted::from_store(text));
                 }

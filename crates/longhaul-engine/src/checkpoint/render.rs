@@ -41,15 +41,22 @@ impl Checkpoint {
 
     /// The same with paths as somebody else wrote them.
     pub(super) fn render_with(&self, marker: &Marker, folders: Folders) -> String {
-        let mut text = marker.to_string();
-        text.push('\n');
+        format!("{marker}\n{}\n{}", self.body(folders), marker.end())
+    }
+
+    /// What it says, without the words around it.
+    #[must_use]
+    pub(crate) fn page(&self) -> String {
+        self.body(Folders::Once).trim_start().to_owned()
+    }
+
+    fn body(&self, folders: Folders) -> String {
+        let mut text = String::new();
         for section in Section::ALL.into_iter().filter(|section| !self.is_empty(*section)) {
             text.push('\n');
             text.push_str(&heading(section));
             self.render_section(section, folders, &mut text);
         }
-        text.push('\n');
-        text.push_str(&marker.end());
         text
     }
 
@@ -67,6 +74,9 @@ impl Checkpoint {
                 Some(rest) => push_item(ITEM, &format!("{SHORTENED}{rest}"), text),
                 None => push_item(ITEM, item.as_str(), text),
             }
+        }
+        if section == Section::EarlierWork {
+            self.earlier.iter().for_each(|node| push_item(ITEM, &node.to_string(), text));
         }
         if section == Section::CompletedActions {
             for action in &self.completed {

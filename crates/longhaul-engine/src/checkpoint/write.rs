@@ -24,7 +24,7 @@ pub(crate) fn write(brief: &Brief<'_>, redactor: &mut Redactor) -> Written {
     let mut sketches = sketch(brief);
     let found = sketches.len();
     sketches.sort_by_key(|sketch| sketch.at);
-    number(brief, &mut sketches);
+    let last_action = number(brief, &mut sketches);
     // Only what could be bought is written.
     let most = 16 + (brief.budget.number() / LEAST) as usize;
     if brief.focus.is_none() && sketches.len() > most {
@@ -51,8 +51,10 @@ pub(crate) fn write(brief: &Brief<'_>, redactor: &mut Redactor) -> Written {
         let forms = bought.forms(offers.len());
         let mut checkpoint = assemble(&candidates, &forms);
         if heard.is_some() {
-            checkpoint.number_anew();
+            let carries = brief.previous.is_some_and(|before| !before.completed().is_empty());
+            checkpoint.number_anew(if carries { 1 } else { brief.before + 1 });
         }
+        checkpoint.earlier = brief.earlier.to_vec();
         let text = checkpoint.render_with(brief.marker, folders);
         let tokens = brief.counter.count(&text);
         let over = tokens.number().saturating_sub(brief.budget.number());
@@ -64,24 +66,27 @@ pub(crate) fn write(brief: &Brief<'_>, redactor: &mut Redactor) -> Written {
                 Some((candidate.section, piece.words()))
             });
             let put_back = put_back.collect();
-            return Written { checkpoint, text, tokens, found, kept, put_back };
+            return Written { checkpoint, text, tokens, found, kept, last: last_action, put_back };
         }
     }
 }
 
-/// Numbers what was done and concluded, in order, whether it will be listed or not: a gap says that something is left out.
-fn number(brief: &Brief<'_>, sketches: &mut [Sketch<'_>]) {
-    let before = brief.previous.and_then(|before| before.completed().last());
-    let mut next = before.map_or(1, |last| last.number.saturating_add(1));
+/// Numbers what was done and concluded, in order, whether it will be listed or not: a gap says that something is left out. Gives the
+/// last number, with one for each action that a model told of.
+fn number(brief: &Brief<'_>, sketches: &mut [Sketch<'_>]) -> u32 {
+    let mut last = brief.before;
     for sketch in sketches.iter_mut().filter(|sketch| sketch.what.is_action()) {
-        sketch.number = next;
-        next = next.saturating_add(1);
+        last = last.saturating_add(1);
+        sketch.number = last;
     }
+    let is_action = |sketch: &&Sketch<'_>| matches!(sketch.what, What::Told(statement) if statement.section == Section::CompletedActions);
+    last.saturating_add(sketches.iter().filter(is_action).count() as u32)
 }
 
 /// What the budget buys; with a topic, first what is on it.
 fn choose(brief: &Brief<'_>, candidates: &[Candidate], offers: &[Offer]) -> Bought {
-    let least = brief.counter.count(&Checkpoint::least(brief.marker));
+    let least = Checkpoint { earlier: brief.earlier.to_vec(), ..Checkpoint::default() };
+    let least = least.tokens(brief.counter, brief.marker);
     let factor = brief.counter.factor;
     let estimated = |text: &str| factor.times(estimate(text)).number();
     let mut openings: Vec<u64> =

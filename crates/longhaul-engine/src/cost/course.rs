@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::config::EngineName;
 use crate::models::Model;
-use crate::plan::{Compressor, Engine, SacredZone};
+use crate::plan::{Compressor, Engine, Lossless, SacredZone};
 use crate::policy::{Config, Invalid, Policy};
 
 /// What is done with the requests of a session.
@@ -18,6 +18,8 @@ pub enum Course {
     Compressor(f64),
     /// They are marked, and the sacred zone shortens tool outputs.
     SacredZone,
+    /// They are marked, and folded with an overview of all of it. It cuts where the compressor does, so it is not compared.
+    Lossless,
     /// They are marked, and compacted when that pays.
     Scheduler,
 }
@@ -44,6 +46,7 @@ impl Course {
         let courses = [
             (EngineName::COMPRESSOR, Self::Compressor(threshold)),
             (EngineName::SACRED_ZONE, Self::SacredZone),
+            (EngineName::LOSSLESS, Self::Lossless),
         ];
         courses.into_iter().find_map(|(name, course)| (name == *engine).then_some(course))
     }
@@ -54,6 +57,7 @@ impl Course {
             Self::Nothing | Self::Marks => None,
             Self::Compressor(_) | Self::Scheduler => Some(&Compressor),
             Self::SacredZone => Some(&SacredZone),
+            Self::Lossless => Some(&Lossless),
         }
     }
 
@@ -82,6 +86,7 @@ impl fmt::Display for Course {
             Self::Marks => f.pad("marks"),
             Self::Compressor(threshold) => f.pad(&format!("compressor@{threshold:.2}")),
             Self::SacredZone => f.pad("sacred-zone"),
+            Self::Lossless => f.pad("lossless"),
             Self::Scheduler => f.pad("scheduler"),
         }
     }

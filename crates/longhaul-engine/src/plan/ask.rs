@@ -7,9 +7,10 @@ use super::draft::Draft;
 use super::ours::Ours;
 use super::settle::Occasion;
 use super::survey::Survey;
-use super::work::{Work, prune};
+use super::work::{Past, Work, prune};
 use super::{Trigger, Wish};
 use crate::Tokens;
+use crate::checkpoint::Checkpoint;
 use crate::config::EngineName;
 use crate::known::Known;
 use crate::policy::Policy;
@@ -19,6 +20,7 @@ use crate::transcript::{Transcript, UnitKind};
 
 /// The ask; nothing where a compaction would fold nothing, or where pruning would be enough.
 pub(super) fn ask(
+    past: Past,
     policy: &Policy,
     wish: &Wish,
     known: &mut Known,
@@ -38,7 +40,7 @@ pub(super) fn ask(
         let occasion =
             Occasion { engine: EngineName::COMPRESSOR, reason, target, floor: Tokens::ZERO, zone: None };
         let mut draft = Draft::new(survey);
-        prune(&mut Work::new(survey, &occasion, known, &mut redactor), &mut draft, &|unit| {
+        prune(&mut Work::new(survey, &occasion, past, known, &mut redactor), &mut draft, &|unit| {
             bounds.may_shrink(unit)
         });
         if draft.total <= target {
@@ -50,7 +52,7 @@ pub(super) fn ask(
     let focus = survey.focus().map(|focus| redactor.redact(&focus, Content::Text).text.on_one_line(400));
     let material = Material {
         turns: turns(survey, &gone, &mut redactor),
-        previous: previous(survey, &gone, &mut redactor),
+        previous: previous(past, survey, &gone, &mut redactor),
         focus,
     };
     Some(Ask::new(Covers::units(survey.transcript, &gone), material, budget, survey.meter.counter))
@@ -62,12 +64,23 @@ fn turns(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>, redactor: &mut Redacto
     turns.filter(|turn| !turn.as_str().is_empty()).collect()
 }
 
-/// What the checkpoint says that goes too, without the words around it.
-fn previous(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>, redactor: &mut Redactor) -> Option<Redacted> {
+/// What the checkpoint says that goes too, without the words around it, and without what is not for a model to tell again.
+fn previous(
+    past: Past,
+    survey: &Survey<'_, '_>,
+    gone: &BTreeSet<usize>,
+    redactor: &mut Redactor,
+) -> Option<Redacted> {
     let at = survey.checkpoint().filter(|at| gone.contains(at))?;
     let UnitKind::Checkpoint(block) = &survey.transcript.units[at].kind else { return None };
     let text = block.text();
-    let inside = text.find("\n## ").map_or(0, |at| at + 1)..text.rfind("\n[").unwrap_or(text.len());
-    let inside = text.get(inside)?.trim();
+    let inside = match past {
+        Past::Paged => Checkpoint::parse(&text)?.standing().page(),
+        Past::Carried => {
+            let inside = text.find("\n## ").map_or(0, |at| at + 1)..text.rfind("\n[").unwrap_or(text.len());
+            text.get(inside)?.to_owned()
+        }
+    };
+    let inside = inside.trim();
     Some(harmless(&redactor.redact(inside, Content::Text).text)).filter(|text| !text.as_str().is_empty())
 }

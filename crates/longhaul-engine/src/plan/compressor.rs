@@ -22,7 +22,7 @@ use super::look;
 use super::ours::Ours;
 use super::settle::{Occasion, finished, settle, unchanged};
 use super::survey::Survey;
-use super::work::{Work, prune};
+use super::work::{Past, Work, prune};
 use super::{Outcome, Plan, Wish};
 use crate::check::check;
 use crate::config::EngineName;
@@ -62,7 +62,7 @@ impl Engine for Compressor {
         known: &mut Known,
         transcript: &Transcript<'_>,
     ) -> Option<Ask> {
-        ask::ask(policy, wish, known, transcript)
+        ask::ask(Past::Carried, policy, wish, known, transcript)
     }
 
     fn compact(
@@ -72,29 +72,41 @@ impl Engine for Compressor {
         known: &mut Known,
         transcript: &Transcript<'_>,
     ) -> Result<Plan, Refused> {
-        let ours = Ours::of(policy, wish, transcript);
-        let survey = &Survey::new(policy, wish, known, &ours);
-        let leave = |reason: String| Ok(Plan::Leave(unchanged(survey, &occasion(survey, reason))));
-        let occasion = match self.due(policy, wish, &survey.load()) {
-            Due::Now(reason) => occasion(survey, reason),
-            Due::NotYet(reason) => return leave(reason),
-        };
-        let mut redactor = Redactor::with_memory(wish.rules.clone(), wish.keep.key(), known.clean());
-        let mut work = Work::new(survey, &occasion, known, &mut redactor);
-        let outcome = match wish.to_tokens {
-            Some(wanted) => fit::fit(&mut work, Aim::Size(wanted)),
-            None => by_policy(&mut work),
-        };
-        let Some(outcome) = outcome? else { return leave(protected(survey, occasion.floor)) };
-        let Some(rule) = newly_broken(&outcome, policy, transcript) else {
-            return Ok(Plan::Ready(finished(outcome, survey, known)?));
-        };
-        match in_place(&mut work, rule)? {
-            Some(second_best) => Ok(Plan::Ready(finished(second_best, survey, known)?)),
-            None => leave(format!(
-                "what came out would break rule {rule}, which the request keeps; it stays as it is"
-            )),
-        }
+        compact(self, Past::Carried, policy, wish, known, transcript)
+    }
+}
+
+/// One compaction by an engine that prunes and folds, whatever becomes of the past.
+pub(super) fn compact(
+    engine: &dyn Engine,
+    past: Past,
+    policy: &Policy,
+    wish: &Wish,
+    known: &mut Known,
+    transcript: &Transcript<'_>,
+) -> Result<Plan, Refused> {
+    let ours = Ours::of(policy, wish, transcript);
+    let survey = &Survey::new(policy, wish, known, &ours);
+    let leave = |reason: String| Ok(Plan::Leave(unchanged(survey, &occasion(engine, survey, reason))));
+    let occasion = match engine.due(policy, wish, &survey.load()) {
+        Due::Now(reason) => occasion(engine, survey, reason),
+        Due::NotYet(reason) => return leave(reason),
+    };
+    let mut redactor = Redactor::with_memory(wish.rules.clone(), wish.keep.key(), known.clean());
+    let mut work = Work::new(survey, &occasion, past, known, &mut redactor);
+    let outcome = match wish.to_tokens {
+        Some(wanted) => fit::fit(&mut work, Aim::Size(wanted)),
+        None => by_policy(&mut work),
+    };
+    let Some(outcome) = outcome? else { return leave(protected(survey, occasion.floor)) };
+    let Some(rule) = newly_broken(&outcome, policy, transcript) else {
+        return Ok(Plan::Ready(finished(outcome, survey, known)?));
+    };
+    match in_place(&mut work, rule)? {
+        Some(second_best) => Ok(Plan::Ready(finished(second_best, survey, known)?)),
+        None => leave(format!(
+            "what came out would break rule {rule}, which the request keeps; it stays as it is"
+        )),
     }
 }
 
@@ -131,8 +143,8 @@ fn protected(survey: &Survey<'_, '_>, floor: Tokens) -> String {
 }
 
 /// What a compaction of this engine is to come to.
-fn occasion(survey: &Survey<'_, '_>, reason: String) -> Occasion {
-    let (engine, target) = (Compressor.name(), survey.wish.to_tokens.unwrap_or(survey.policy.goal));
+fn occasion(engine: &dyn Engine, survey: &Survey<'_, '_>, reason: String) -> Occasion {
+    let (engine, target) = (engine.name(), survey.wish.to_tokens.unwrap_or(survey.policy.goal));
     Occasion { engine, reason, target, floor: fit::floor(survey), zone: None }
 }
 
@@ -253,7 +265,7 @@ fn within_bounds<'s, 't, 'b>(work: &mut Work<'s, 't, 'b>, bounds: &Bounds) -> Dr
 pub(super) fn checkpoint_budget(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Option<Tokens> {
     let replaced: Tokens = gone.iter().map(|unit| work.survey.units[*unit]).sum();
     let budget = work.survey.policy.checkpoint.tokens(replaced);
-    let most = fold::largest(replaced).max(fold::summary(work.survey));
+    let most = fold::largest(work.past, replaced).max(fold::summary(work.survey));
     let budget = budget.min(most).max(fold::needed(work, gone));
     (budget < replaced).then_some(budget)
 }
@@ -291,8 +303,8 @@ mod tests {
             (Known::default(), Redactor::numbered(crate::redact::Rules::default()));
         let ours = Ours::of(&policy, &wish, &transcript);
         let survey = Survey::new(&policy, &wish, &mut known, &ours);
-        let occasion = occasion(&survey, "asked for".to_owned());
-        let mut work = Work::new(&survey, &occasion, &mut known, &mut redactor);
+        let occasion = occasion(&Compressor, &survey, "asked for".to_owned());
+        let mut work = Work::new(&survey, &occasion, Past::Carried, &mut known, &mut redactor);
         let outcome = in_place(&mut work, "X1").unwrap().unwrap();
         let report = outcome.report;
         assert!(report.tokens.after < Tokens(400), "{:?}", report.tokens);

@@ -6,6 +6,7 @@ use super::report::{BlockReport, CheckpointReport, EvidenceReport, Fate, Restart
 use super::survey::{FOCUS_BYTES, ResultAt, Survey};
 use super::{CountFacts, Keep, Original};
 use crate::Tokens;
+use crate::checkpoint::Page;
 use crate::digest::{self, Focus, Source};
 use crate::facts::Facts;
 use crate::ledger::Placed;
@@ -67,6 +68,8 @@ pub(super) struct Folding {
     pub(super) findings: Vec<Finding>,
     /// Why a summary that was handed in is not in it.
     pub(super) note: Option<String>,
+    /// The pages that were written for it.
+    pub(super) pages: Vec<Page>,
 }
 
 impl InPlace {
@@ -297,8 +300,16 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
                 self.enter(&mut account, part, &becomes, facts);
             }
         }
-        if let Some(Folding { found, kept, .. }) = self.in_place.folding() {
+        if let Some(Folding { found, kept, pages, .. }) = self.in_place.folding() {
             account.evidence.enter(*found, *kept, self.keep());
+            let at = account.originals.first().map_or(0, |first| first.at);
+            account.originals.extend(pages.iter().map(|Page { handle, text }| Original {
+                handle: handle.clone(),
+                at,
+                what: What::Page,
+                tool: None,
+                text: text.clone(),
+            }));
         }
         if !account.rows.is_sorted_by_key(|row| row.at) {
             account.rows.sort_by_key(|row| row.at);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::compressor::Compressor;
 use super::engine::{Engine, Source};
+use super::lossless::Lossless;
 use super::sacred_zone::SacredZone;
 use super::{Outcome, Plan, Wish};
 use crate::config::EngineName;
@@ -24,7 +25,7 @@ pub struct Engines(Vec<Arc<dyn Engine>>);
 
 impl Default for Engines {
     fn default() -> Self {
-        Self(vec![Arc::new(Compressor), Arc::new(SacredZone)])
+        Self(vec![Arc::new(Compressor), Arc::new(SacredZone), Arc::new(Lossless)])
     }
 }
 

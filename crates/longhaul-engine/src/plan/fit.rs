@@ -95,8 +95,9 @@ pub(super) fn fit(work: &mut Work<'_, '_, '_>, aim: Aim) -> Result<Option<Outcom
     let fixed = survey.with_only(&survey.must_stay()) + draft.total - survey.total;
     let room = wanted - fixed;
     let of_room = |share: f64| Tokens((room.number() as f64 * share) as u64);
-    let most =
-        of_room(SHARES.checkpoint).max(of_room(SHARES.least).min(LEAST)).min(fold::largest(survey.total));
+    let most = of_room(SHARES.checkpoint)
+        .max(of_room(SHARES.least).min(LEAST))
+        .min(fold::largest(work.past, survey.total));
     // Below the floor all of the room is the handover's.
     let most = if is_below { room } else { most };
     let answer = match aim {

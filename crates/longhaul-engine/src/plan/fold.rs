@@ -3,20 +3,21 @@
 use std::collections::BTreeSet;
 
 use super::draft::Folding;
+use super::leaf::{leaf, source};
 use super::ours::Vouched;
 use super::report::{CheckpointReport, WrittenBy};
 use super::survey::Survey;
-use super::work::Work;
+use super::work::{Past, Work};
 use super::{CountFacts, Keep};
 use crate::Tokens;
-use crate::checkpoint::{self, Brief, Checkpoint, Quoted, Section, Told, Topic};
+use crate::checkpoint::{self, Brief, Checkpoint, Earlier, Page, Quoted, Section, Told, Topic};
 use crate::clip::start_within;
 use crate::facts::Facts;
 use crate::ledger::Placed;
 use crate::redact::{Content, Redacted};
 use crate::summary::{Answer, Audited, Finding, LONGEST as LONGEST_SUMMARY, Mended};
-use crate::texts::{Closing, Marker, signed};
-use crate::transcript::{Block, BlockAt, Form, Part, PartKind, UnitKind};
+use crate::texts::{Closing, Marker, Node, signed};
+use crate::transcript::{BlockAt, Form, UnitKind};
 use crate::wire::Role;
 
 /// The checkpoint of what goes within a budget, but never less than its marker.
@@ -25,7 +26,7 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let before = place(survey, gone);
     let evidence = work.evidence();
     let marker = Marker { closing: closing(survey, before), memory: evidence.memory.clone() };
-    let previous = previous(survey, gone);
+    let before_it = previous(survey, gone);
     let focus = survey.focus();
     let quotes =
         focus.as_deref().and_then(Topic::on).map_or_else(Vec::new, |topic| quotes(work, gone, &topic));
@@ -41,7 +42,9 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let brief = Brief {
         evidence: &evidence,
         folded: &|unit| gone.contains(&unit),
-        previous: previous.as_ref(),
+        previous: before_it.as_ref(),
+        earlier: &[],
+        before: before_it.as_ref().map_or(0, Checkpoint::last_action),
         told: told.audited.as_ref().map(|(audited, covers)| Told {
             statements: &audited.statements,
             covers,
@@ -56,6 +59,12 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
         focus: focus.as_deref(),
         marker: &marker,
     };
+    let (earlier, pages) = earlier(work, gone, &brief);
+    let standing = match work.past {
+        Past::Carried => before_it.clone(),
+        Past::Paged => before_it.as_ref().map(Checkpoint::standing),
+    };
+    let brief = Brief { earlier: &earlier, previous: standing.as_ref(), ..brief };
     let written = checkpoint::write(&brief, work.redactor);
     let sections = written.checkpoint.sections();
     let tokens = written.tokens + mark;
@@ -66,7 +75,25 @@ pub(super) fn within(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, budget
     let report = CheckpointReport { by, tokens, sections };
     let text = key.map_or_else(|| written.text.clone(), |key| signed(&written.text, key));
     let placed = Placed { before, text, takes: survey.takes() };
-    Folding { placed, report, found: written.found, kept: written.kept, findings, note: told.note }
+    Folding { placed, report, found: written.found, kept: written.kept, findings, note: told.note, pages }
+}
+
+/// What stands in a checkpoint for the work before, with the pages that were written for it.
+fn earlier(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, brief: &Brief<'_>) -> (Vec<Node>, Vec<Page>) {
+    let keep = &work.survey.wish.keep;
+    let handle = |text: &str| keep.handle(text);
+    let mut earlier = Earlier::of(brief.previous, &handle);
+    if work.past == Past::Paged {
+        if let Some(before) = brief.previous {
+            let own = work.survey.checkpoint().and_then(|unit| (brief.handle)(BlockAt { unit, block: 0 }));
+            earlier.take_over(before, own);
+        }
+        let leaf = leaf(work, gone, brief);
+        earlier.add(brief.before + 1..=leaf.last, leaf.page, &leaf.titles);
+    }
+    // The rules of the user come before all that was done.
+    let room = brief.budget - for_rules(work, gone);
+    earlier.within(brief.budget.share(EARLIER).min(room), brief.counter)
 }
 
 /// The checkpoint that quotes a summary which somebody else wrote, word for word. The rules of people are not left to it.
@@ -90,7 +117,7 @@ pub(super) fn quoting(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, summa
     let report = CheckpointReport { by: WrittenBy::Plugin, tokens, sections: checkpoint.sections() };
     let (found, kept) = facts_in(survey, gone, &text);
     let placed = Placed { before, text, takes: survey.takes() };
-    Folding { placed, report, found, kept, findings: Vec::new(), note: None }
+    Folding { placed, report, found, kept, findings: Vec::new(), note: None, pages: Vec::new() }
 }
 
 /// How many facts stand in what goes, and how many of them in a text; neither where nobody will look.
@@ -180,15 +207,23 @@ fn previous(survey: &Survey<'_, '_>, gone: &BTreeSet<usize>) -> Option<Checkpoin
     })
 }
 
+/// What of a checkpoint is for the work before, at most.
+const EARLIER: f64 = 0.35;
+
 /// What the mark of a session costs at most.
 const MARK: Tokens = Tokens(11);
 
 /// A handover of fewer tokens says nothing that anybody could go on from.
 pub(super) const SMALLEST: Tokens = Tokens(400);
 
-/// The most that a handover in place of so many tokens may cost: nobody reads a longer one.
-pub(super) fn largest(replaced: Tokens) -> Tokens {
-    Tokens(1_500 + replaced.number() / 33)
+/// The most that a handover in place of so many tokens may cost: nobody reads a longer one. With pages, it is also an overview of
+/// all that came before.
+pub(super) fn largest(past: Past, replaced: Tokens) -> Tokens {
+    let most = Tokens(1_500 + replaced.number() / 33);
+    match past {
+        Past::Carried => most,
+        Past::Paged => most + most / 2,
+    }
 }
 
 /// What a checkpoint needs that says a summary which was handed in, and what it lost.
@@ -202,8 +237,17 @@ pub(super) fn summary(survey: &Survey<'_, '_>) -> Tokens {
 /// What a person's words add to themselves in a checkpoint: a mark, and their part of the heading.
 const FRAMING: Tokens = Tokens(10);
 
-/// What a checkpoint of these units needs to hold the rules of their people, and of the checkpoint that it replaces.
+/// What a checkpoint of these units needs: for rules, and for what leads to the work before. What is squeezed into one node is never
+/// told apart again.
 pub(super) fn needed(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Tokens {
+    const NODE: u64 = 20;
+    const NODES: usize = 10;
+    let nodes = previous(work.survey, gone).map_or(0, |before| before.earlier().len().min(NODES));
+    for_rules(work, gone) + Tokens(NODE * nodes as u64)
+}
+
+/// What a checkpoint of these units needs to hold the rules of their people, and of the checkpoint that it replaces.
+fn for_rules(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>) -> Tokens {
     let counter = work.survey.meter.counter;
     let cost = |rule: &str| counter.count(rule) + FRAMING;
     let evidence = work.evidence();
@@ -246,18 +290,4 @@ fn quotes(work: &mut Work<'_, '_, '_>, gone: &BTreeSet<usize>, topic: &Topic) ->
         }
     }
     quotes
-}
-
-/// How a block of a unit is named to a reader.
-fn source(unit: &UnitKind<'_>, part: Part<'_, '_>) -> String {
-    match (part.kind, unit) {
-        (PartKind::Call(exchange), _) => format!("call of {}", exchange.tool),
-        (PartKind::Result { exchange, .. }, _) => {
-            let asked = exchange.call.as_ref().map(Block::text).unwrap_or_default();
-            format!("{} {asked}", exchange.tool)
-        }
-        (PartKind::Said, UnitKind::Prompt { .. }) => "the user".to_owned(),
-        (PartKind::Said, UnitKind::Step { .. }) => "the assistant".to_owned(),
-        (PartKind::Said, UnitKind::Checkpoint(_) | UnitKind::Opaque(_)) => "an earlier summary".to_owned(),
-    }
 }

@@ -18,7 +18,9 @@ mod fit;
 mod fold;
 mod keep;
 mod ladder;
+mod leaf;
 mod look;
+mod lossless;
 mod ours;
 mod proposal;
 mod repair;
@@ -37,6 +39,7 @@ pub use report::{
 pub use compressor::Compressor;
 pub use engine::{Due, Engine, Load, Source};
 pub use engines::Engines;
+pub use lossless::Lossless;
 pub use proposal::{Proposal, Shorter, by_proposal};
 pub use sacred_zone::SacredZone;
 pub use shown::{Message, Shown, ShownBlock};

@@ -21,7 +21,7 @@ use super::ours::Ours;
 use super::settle::{Occasion, finished, settle, unchanged};
 use super::shown::{Shown, bundles, is_editable};
 use super::survey::Survey;
-use super::work::Work;
+use super::work::{Past, Work};
 use super::{Outcome, Plan, Wish, fit};
 use crate::known::Known;
 use crate::passes::NewText;
@@ -93,7 +93,7 @@ pub fn by_proposal(
     let mut redactor = Redactor::with_memory(wish.rules.clone(), wish.keep.key(), known.clean());
     let why = match propose(&Shown::of(survey, target, &mut redactor)) {
         Ok(proposal) => {
-            let mut work = Work::new(survey, &occasion, known, &mut redactor);
+            let mut work = Work::new(survey, &occasion, Past::Carried, known, &mut redactor);
             match judge(&mut work, &proposal)? {
                 Ok(outcome) => return Ok(Plan::Ready(finished(outcome, survey, known)?)),
                 Err(unfit) => unfit.to_string(),

@@ -251,6 +251,8 @@ pub enum What {
     Checkpoint,
     /// Something not understood.
     Opaque,
+    /// What a compaction wrote about a stretch of work, to be opened later.
+    Page,
 }
 
 impl What {
@@ -281,6 +283,7 @@ impl What {
             Self::Result => "result",
             Self::Checkpoint => "checkpoint",
             Self::Opaque => "opaque",
+            Self::Page => "page",
         }
     }
 }

@@ -12,10 +12,20 @@ use crate::passes::{self, ByteLimits, Change, Scope};
 use crate::redact::Redactor;
 use crate::summary::{Answer, Audited, NoSummary, audit};
 
+/// What becomes of the actions that the checkpoint before lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Past {
+    /// They are listed again, as far as there is room.
+    Carried,
+    /// They stand in a page that is kept, and the checkpoint says what fetches it.
+    Paged,
+}
+
 /// What a compaction works with.
 pub(super) struct Work<'w, 't, 'b> {
     pub(super) survey: &'w Survey<'t, 'b>,
     pub(super) occasion: &'w Occasion,
+    pub(super) past: Past,
     pub(super) known: &'w mut Known,
     pub(super) redactor: &'w mut Redactor,
     /// What there is to say, once somebody asked: a compaction that folds nothing needs none of it.
@@ -28,10 +38,11 @@ impl<'w, 't, 'b> Work<'w, 't, 'b> {
     pub(super) fn new(
         survey: &'w Survey<'t, 'b>,
         occasion: &'w Occasion,
+        past: Past,
         known: &'w mut Known,
         redactor: &'w mut Redactor,
     ) -> Self {
-        Self { survey, occasion, known, redactor, evidence: None, audited: None }
+        Self { survey, occasion, past, known, redactor, evidence: None, audited: None }
     }
 
     /// The evidence of all units, read when it is first asked for.

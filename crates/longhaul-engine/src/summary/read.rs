@@ -56,7 +56,9 @@ fn heading(line: &str) -> Option<Section> {
         let title = section.title();
         words.eq_ignore_ascii_case(title) || words.eq_ignore_ascii_case(&title.replace('&', "and"))
     };
-    Section::ALL.into_iter().find(is_titled).filter(|section| is_marked || line == section.title())
+    // Which pages there are is not for a model to say.
+    let mut sections = Section::ALL.into_iter().filter(|section| *section != Section::EarlierWork);
+    sections.find(is_titled).filter(|section| is_marked || line == section.title())
 }
 
 /// Where the words of an item begin, behind its mark or its number.

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::redact::Redacted;
 
 const DASH: &str = " — ";
-const RECALL: &str = " (recall ";
+pub(super) const RECALL: &str = " (recall ";
 
 /// What was done, or said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,11 +34,13 @@ pub enum Act {
     Call,
     /// A message that may be a person's or a program's.
     Message,
+    /// A person asked for it.
+    Asked,
     /// Words that are in no form of ours: those of a model, or of another version.
     Other,
 }
 
-const WORDS: [(Act, &str); 11] = [
+const WORDS: [(Act, &str); 12] = [
     (Act::Noted, "NOTED"),
     (Act::Answer, "ANSWER"),
     (Act::Run, "RUN"),
@@ -50,6 +52,7 @@ const WORDS: [(Act, &str); 11] = [
     (Act::Delegate, "DELEGATE"),
     (Act::Call, "CALL"),
     (Act::Message, "MESSAGE"),
+    (Act::Asked, "ASKED"),
 ];
 
 /// One thing that was done or said, and how it ended.
@@ -113,6 +116,17 @@ impl Entry {
     pub fn clipped(&self, most: usize) -> Self {
         Self { outcome: self.outcome.clipped(most), ..self.clone() }
     }
+
+    /// The same on one line of about so many characters, without what fetches it.
+    #[must_use]
+    pub fn brief(&self, most: usize) -> Self {
+        if self.act == Act::Other {
+            return Self::read(&self.outcome.on_one_line(most)).kept_as(None);
+        }
+        let target = self.target.on_one_line(most / 2);
+        let left = most.saturating_sub(target.as_str().len()).max(most / 2);
+        Self::new(self.act, &target, &self.outcome.on_one_line(left))
+    }
 }
 
 impl fmt::Display for Entry {
@@ -157,7 +171,7 @@ impl FromStr for Entry {
 }
 
 /// What a line ends with between two signs, apart from the rest.
-fn split_end<'a>(text: &'a str, open: &str, close: char) -> (&'a str, Option<&'a str>) {
+pub(super) fn split_end<'a>(text: &'a str, open: &str, close: char) -> (&'a str, Option<&'a str>) {
     let inside = text.strip_suffix(close).and_then(|text| text.rsplit_once(open));
     match inside {
         Some((rest, inside)) if !inside.is_empty() && !inside.contains([close, '\n']) => (rest, Some(inside)),

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! Entry       EDIT src/a.rs — −`x = 1` +`x = 2` (recall 4k2m…)              a line of Completed Actions
+//! Node        Actions 1–212 in 5 stretches (recall 4k2m…)                   an item of Earlier Work
 //! CutMark     … [1,234 more characters; recall 4k2m…]                       behind a string that was cut
 //! FileNote    src/a.rs — edited 3 times                                     a line of Relevant Files
 //! DigestHead  [tests: 213 lines; failed; 201 left out]                      what opens a digest
@@ -18,6 +19,7 @@ mod head;
 mod image;
 mod keyed;
 mod marker;
+mod node;
 
 pub(crate) use cut::is_cut;
 pub use cut::{CutMark, NoMark};
@@ -28,3 +30,4 @@ pub use image::ImageMark;
 pub(crate) use keyed::keyed;
 pub use marker::{CHECKPOINT_OPENING, Closing, END_OPENING, Marker, is_framed};
 pub(crate) use marker::{is_signed, signed};
+pub use node::{NoNode, Node};

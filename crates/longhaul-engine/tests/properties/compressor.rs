@@ -1,5 +1,5 @@
-//! What must hold of every compaction by the compressor, whatever the transcript: over generated bodies in all dialects, and over
-//! real ones.
+//! What must hold of every compaction that folds, by the compressor and by the engine that keeps an overview, whatever the transcript:
+//! over generated bodies in all dialects, and over real ones.
 
 use std::collections::BTreeSet;
 use std::panic::resume_unwind;
@@ -11,7 +11,7 @@ use longhaul_engine::evidence::Evidence;
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::meter::Meter;
-use longhaul_engine::plan::{Compressor, Engine, Handles, Keep, Outcome, Plan, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Handles, Keep, Lossless, Outcome, Plan, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Content, Redactor, Rules, SessionKey};
 use longhaul_engine::rewrite::{Edit, Rewrite};
@@ -24,14 +24,19 @@ use serde_json::{Value, json};
 tests! {
     always: [
         every_generated_body_is_compacted_as_promised,
+        every_generated_body_is_compacted_as_promised_with_an_overview,
     ],
     real: [
         every_real_body_is_compacted_as_promised_at_three_window_sizes,
     ],
 }
 
-/// How many transcripts are generated in each dialect.
+/// How many transcripts are generated in each dialect,
 const CASES: u64 = 3_400;
+/// and how many of them for the engine that keeps an overview, which differs in its checkpoint alone.
+const WITH_OVERVIEW: u64 = 1_000;
+/// The engines that fold.
+const ENGINES: [&dyn Engine; 2] = [&Compressor, &Lossless];
 
 fn wish() -> Wish {
     let keep = Keep::Originals(Handles::new(SessionKey::new([7; 32])));
@@ -41,6 +46,7 @@ fn wish() -> Wish {
 /// A body, and how it is compacted.
 struct Trial<'t> {
     name: String,
+    engine: &'static dyn Engine,
     dialect: Dialect,
     body: &'t str,
     policy: Policy,
@@ -50,7 +56,7 @@ struct Trial<'t> {
 impl Trial<'_> {
     fn plan(&self, body: &str, ledger: &Ledger, known: &mut Known) -> Plan {
         let (transcript, _) = wire::parse(self.dialect, body).unwrap();
-        Compressor
+        self.engine
             .plan(&self.policy, &self.wish, ledger, known, &transcript)
             .unwrap_or_else(|e| panic!("{}: {e:?}", self.name))
     }
@@ -229,8 +235,9 @@ impl Trial<'_> {
     }
 
     fn same(&self) -> Self {
-        let Self { name, dialect, body, policy, wish } = self;
-        Self { name: name.clone(), dialect: *dialect, body, policy: policy.clone(), wish: wish.clone() }
+        let Self { name, engine, dialect, body, policy, wish } = self;
+        let (name, policy, wish) = (name.clone(), policy.clone(), wish.clone());
+        Self { name, engine: *engine, dialect: *dialect, body, policy, wish }
     }
 
     /// The body with a reply and another message at its end; nothing where there is no list to append to.
@@ -301,7 +308,7 @@ fn is_blank(blocks: &[Block<'_>]) -> bool {
 }
 
 /// A generated body under circumstances that make a compaction due, other ones for each seed.
-fn trial(generated: &Generated) -> Trial<'_> {
+fn trial<'g>(engine: &'static dyn Engine, generated: &'g Generated) -> Trial<'g> {
     let seed = generated.seed;
     let mut numbers = Numbers(seed ^ 0x5EED);
     let model = match generated.dialect {
@@ -328,7 +335,7 @@ fn trial(generated: &Generated) -> Trial<'_> {
         wish.keep = Keep::Nothing;
     }
     let name = format!("{} {seed}", generated.dialect);
-    Trial { name, dialect: generated.dialect, body: &generated.body, policy, wish }
+    Trial { name, engine, dialect: generated.dialect, body: &generated.body, policy, wish }
 }
 
 /// The cases to try: all of them; or, for somebody who looks into one, those that `GENERATED` names, as in
@@ -344,7 +351,8 @@ struct Cases {
 const ONCE_BROKEN: [(Dialect, u64); 1] = [(Dialect::Responses, 6691)];
 
 impl Cases {
-    fn wanted() -> Self {
+    /// Those of so many seeds, unless others are asked for.
+    fn wanted(seeds: u64) -> Self {
         let every = |seeds: std::ops::Range<u64>| {
             Dialect::ALL
                 .into_iter()
@@ -352,7 +360,7 @@ impl Cases {
                 .collect()
         };
         let Ok(wanted) = std::env::var("GENERATED") else {
-            let list: Vec<(Dialect, u64)> = every(0..CASES);
+            let list: Vec<(Dialect, u64)> = every(0..seeds);
             return Self { list: [list, ONCE_BROKEN.to_vec()].concat(), shown: false };
         };
         if let Some((first, end)) = wanted.split_once("..") {
@@ -366,8 +374,8 @@ impl Cases {
     }
 
     /// Judges a case: whether it was compacted, with a checkpoint, with secrets.
-    fn judge(&self, generated: &Generated) -> [bool; 3] {
-        let trial = trial(generated);
+    fn judge(&self, engine: &'static dyn Engine, generated: &Generated) -> [bool; 3] {
+        let trial = trial(engine, generated);
         let (outcome, wrong) = trial.judge(&generated.secrets);
         if self.shown {
             println!("{}: {:?}\n{}", trial.name, trial.wish, generated.body);
@@ -382,10 +390,24 @@ impl Cases {
 }
 
 fn every_generated_body_is_compacted_as_promised() {
-    let cases = Cases::wanted();
+    let compacted = judge_generated(&Compressor, CASES);
+    assert!(
+        compacted
+            .is_none_or(|[_, with_checkpoint, with_secrets]| with_checkpoint > 3_000 && with_secrets > 1_000)
+    );
+}
+
+fn every_generated_body_is_compacted_as_promised_with_an_overview() {
+    let compacted = judge_generated(&Lossless, WITH_OVERVIEW);
+    assert!(compacted.is_none_or(|[_, with_checkpoint, _]| with_checkpoint > 800));
+}
+
+/// How many of the generated bodies were compacted as promised, with a checkpoint, with secrets; nothing where only some were asked for.
+fn judge_generated(engine: &'static dyn Engine, seeds: u64) -> Option<[usize; 3]> {
+    let cases = Cases::wanted(seeds);
     let list = &cases.list;
-    let are_all = list.len() as u64 >= CASES * Dialect::ALL.len() as u64;
-    if are_all {
+    let are_all = list.len() as u64 >= seeds * Dialect::ALL.len() as u64;
+    if are_all && seeds == CASES {
         let mut tally = generate::Tally::default();
         for (dialect, seed) in list {
             tally.add(&generate::long_body(*dialect, *seed));
@@ -395,7 +417,7 @@ fn every_generated_body_is_compacted_as_promised() {
     let run = |half: usize| {
         let half = list.iter().skip(half).step_by(2);
         let bodies = half.map(|(dialect, seed)| generate::long_body(*dialect, *seed));
-        generate::shrink::hold(bodies, |generated| cases.judge(generated))
+        generate::shrink::hold(bodies, |generated| cases.judge(engine, generated))
     };
     let results = std::thread::scope(|scope| {
         let other = scope.spawn(|| run(1));
@@ -403,10 +425,10 @@ fn every_generated_body_is_compacted_as_promised() {
         results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         results
     });
-    let [compacted, with_checkpoint, with_secrets] =
-        [0, 1, 2].map(|at| results.iter().filter(|result| result[at]).count());
+    let counts = [0, 1, 2].map(|at| results.iter().filter(|result| result[at]).count());
+    let [compacted, with_checkpoint, with_secrets] = counts;
     say!("{compacted} compacted, {with_checkpoint} with a checkpoint, {with_secrets} with secrets");
-    assert!(!are_all || with_checkpoint > 3_000 && with_secrets > 1_000);
+    are_all.then_some(counts)
 }
 
 /// The floor in the words of its definition: system, tools, what the user said last, instructions in mid-conversation, the last
@@ -465,9 +487,10 @@ fn every_real_body_is_compacted_as_promised_at_three_window_sizes() {
     for (name, body) in corpus() {
         let (transcript, _) = wire::parse(None, &body).unwrap();
         let model = transcript.model.clone().unwrap_or_default().into_owned();
-        for window in [100_000, 32_000, 8_000] {
+        for (window, engine) in [100_000, 32_000, 8_000].into_iter().flat_map(|w| ENGINES.map(|e| (w, e))) {
             let trial = Trial {
-                name: format!("{name} at {window}"),
+                name: format!("{name} at {window} by {}", engine.name().name()),
+                engine,
                 dialect: transcript.dialect,
                 body: &body,
                 policy: policy(&model, window),

@@ -49,6 +49,7 @@ mod digest;
 mod evidence;
 mod growth;
 mod look;
+mod lossless;
 mod models;
 mod outputs;
 mod passes;
@@ -82,6 +83,7 @@ fn main() {
         evidence::tests,
         growth::tests,
         look::tests,
+        lossless::tests,
         models::tests,
         passes::tests,
         redact::tests,

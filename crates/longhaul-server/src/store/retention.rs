@@ -3,7 +3,7 @@
 //! What another session shares stays until that one goes, too; all else goes from every table and index, and [`Store::vacuum`]
 //! leaves nothing of it in free pages either.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::envelope;
@@ -132,18 +132,32 @@ async fn lead_elsewhere(
     Ok(())
 }
 
-/// Takes away what only views of a session showed that are gone: no ledger of its family names the handle any more.
+/// Takes away what only views of a session showed that are gone: no ledger of its family names the handle any more, nor does a page
+/// that a ledger leads to.
 async fn forget_remains(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<()> {
-    let own = "SELECT handle FROM remains WHERE session = $1";
+    let own = "SELECT handle, text FROM remains WHERE session = $1";
+    let mut unnamed: BTreeMap<String, String> = BTreeMap::new();
+    let mut stays: Vec<String> = Vec::new();
     for row in sql.rows(own, &[session.id.0.into()]).await? {
-        let handle = row.text(0)?;
+        let (handle, text) = (row.text(0)?, row.text(1)?);
         let named = "SELECT e.id FROM epochs e JOIN sessions s ON s.id = e.session \
-                     WHERE s.family = $1 AND e.tenant = $2 AND e.ledger LIKE $3 LIMIT 1";
-        let values = [session.family.into(), tenant.id.into(), format!("%{handle}%").into()];
-        if sql.row(named, &values).await?.is_none() {
-            let forget = "DELETE FROM remains WHERE family = $1 AND handle = $2";
-            sql.run(forget, &[session.family.into(), handle.into()]).await?;
+                     WHERE s.family = $1 AND e.tenant = $2 AND e.ledger LIKE $3 \
+                     UNION ALL SELECT r.session FROM remains r \
+                     WHERE r.family = $1 AND r.session <> $4 AND r.text LIKE $3 LIMIT 1";
+        let like = format!("%{handle}%");
+        let values = [session.family.into(), tenant.id.into(), like.into(), session.id.0.into()];
+        match sql.row(named, &values).await? {
+            Some(_) => stays.push(text),
+            None => drop(unnamed.insert(handle, text)),
         }
+    }
+    while let Some(page) = stays.pop() {
+        let words = page.split(|sign: char| !sign.is_ascii_alphanumeric());
+        stays.extend(words.filter_map(|word| unnamed.remove(word)));
+    }
+    for handle in unnamed.into_keys() {
+        let forget = "DELETE FROM remains WHERE family = $1 AND handle = $2";
+        sql.run(forget, &[session.family.into(), handle.into()]).await?;
     }
     Ok(())
 }

@@ -39,6 +39,7 @@ mod histories;
 mod keys;
 mod migrations;
 mod overviews;
+mod pages;
 mod races;
 mod real;
 mod recalls;
@@ -116,6 +117,7 @@ fn main() {
         keys::tests,
         traffic::tests,
         overviews::tests,
+        pages::tests,
         retention::tests,
         migrations::tests,
         tenants::tests,

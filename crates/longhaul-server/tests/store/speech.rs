@@ -2,7 +2,7 @@
 
 use longhaul_engine::known::Known;
 use longhaul_engine::models;
-use longhaul_engine::plan::{Compressor, Engine, Handles, Keep, Outcome, Plan, SacredZone, Wish};
+use longhaul_engine::plan::{Compressor, Engine, Handles, Keep, Lossless, Outcome, Plan, SacredZone, Wish};
 use longhaul_engine::policy::{Config, Policy};
 use longhaul_engine::redact::Rules;
 use longhaul_engine::{Dialect, Tokens, Transcript, wire};
@@ -171,10 +171,14 @@ fn wish(session: &Session) -> Wish {
 
 /// What the engine makes of a recorded body that is to have so many tokens.
 pub(crate) fn planned(recorded: &Recorded, body: &str, tokens: u64) -> Plan {
+    planned_by(&Compressor, recorded, body, tokens)
+}
+
+fn planned_by(engine: &dyn Engine, recorded: &Recorded, body: &str, tokens: u64) -> Plan {
     let transcript = parsed(body);
     let wish = Wish { to_tokens: Some(Tokens(tokens)), ..wish(&recorded.session) };
     let policy = policy(&transcript, 400_000);
-    Compressor.plan(&policy, &wish, &recorded.view.ledger, &mut Known::default(), &transcript).unwrap()
+    engine.plan(&policy, &wish, &recorded.view.ledger, &mut Known::default(), &transcript).unwrap()
 }
 
 /// The same, where it must change something.
@@ -241,6 +245,16 @@ pub(crate) async fn keep(
 pub(crate) async fn compact(store: &Store, tenant: &Tenant, body: &str, tokens: u64) -> (Session, Outcome) {
     let recorded = record(store, tenant, body).await;
     let outcome = outcome(&recorded, body, tokens);
+    match keep(store, tenant, &recorded, body, &outcome).await.unwrap() {
+        Committed::Done { session, .. } => (session, outcome),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same by the engine that keeps an overview in pages.
+pub(crate) async fn page(store: &Store, tenant: &Tenant, body: &str, tokens: u64) -> (Session, Outcome) {
+    let recorded = record(store, tenant, body).await;
+    let Plan::Ready(outcome) = planned_by(&Lossless, &recorded, body, tokens) else { panic!("left") };
     match keep(store, tenant, &recorded, body, &outcome).await.unwrap() {
         Committed::Done { session, .. } => (session, outcome),
         other => panic!("{other:?}"),

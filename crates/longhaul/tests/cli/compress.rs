@@ -203,7 +203,7 @@ fn the_result_may_replace_the_body_and_without_an_engine_there_is_one() {
     assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
     assert!(run.err.contains("compressor: ") && run.err.contains("kept as session.json.bak"), "{}", run.err);
     let unknown = longhaul(&folder, &["compress", "session.json", "--engine", "lossles", "--preview"], &[]);
-    let said = "--engine: no engine is called lossles; there are compressor, sacred-zone";
+    let said = "--engine: no engine is called lossles; there are compressor, sacred-zone, lossless";
     assert_eq!(unknown.refused().trim_end(), said);
     let configured = [("LONGHAUL_CONTEXT__ENGINE", "lossles")];
     let unknown = longhaul(&folder, &["compress", "session.json", "--preview"], &configured);

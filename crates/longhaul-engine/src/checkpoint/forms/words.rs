@@ -2,7 +2,7 @@
 
 use super::{Piece, Writer};
 use crate::checkpoint::pieces::Excerpts;
-use crate::checkpoint::sketch::Stands;
+use crate::checkpoint::sketch::{ANSWERED, Stands};
 use crate::evidence::{Read, Told, title, weigh, weigh_said};
 use crate::redact::Redacted;
 use crate::texts::{Act, Entry};
@@ -30,7 +30,7 @@ impl Writer<'_, '_> {
         let form = |most: usize| {
             let short = excerpts.within(most).without_blank_runs();
             let cut = short != whole.without_blank_runs();
-            let state = Redacted::own(if stands == Stands::Answered { "(answered) " } else { "" });
+            let state = Redacted::own(if stands == Stands::Answered { ANSWERED } else { "" });
             Piece::Item(state.and(&short).and_handle(handle.as_deref().filter(|_| cut)))
         };
         let longest = if stands == Stands::Open { usize::MAX } else { SAID_BEFORE };

@@ -10,7 +10,7 @@ use super::net::File;
 use super::statement::Statement;
 use super::{Completed, Quoted, Section};
 use crate::action::Outcome;
-use crate::evidence::{Item, Read, TaskState};
+use crate::evidence::{Item, Read, TaskState, has_rule};
 use crate::redact::Redacted;
 use crate::transcript::BlockAt;
 
@@ -165,6 +165,8 @@ struct Worth {
     file_read: f64,
     task: f64,
     carried: f64,
+    /// What people said in a stretch that has its page.
+    paged: f64,
     quoted: f64,
     /// What a model told: of what is to be done or holds, of what was done, and of the rest.
     told_open: f64,
@@ -195,11 +197,15 @@ const WORTH: Worth = Worth {
     file_read: 0.35,
     task: 8.0,
     carried: 3.0,
+    paged: 1.4,
     quoted: 0.6,
     told_open: 12.0,
     told_done: 9.0,
     told: 9.5,
 };
+
+/// Before a person's words that a turn ended with an answer to.
+pub(super) const ANSWERED: &str = "(answered) ";
 
 /// Places of one block among the actions.
 const PLACES: usize = 64;
@@ -264,6 +270,12 @@ impl<'d> Sketches<'_, 'd> {
         let evidence = self.brief.evidence;
         let has_tasks = self.list.iter().any(|sketch| matches!(sketch.what, What::Task(_)))
             || evidence.newest_tasks().is_some();
+        // What is told by pages need not be told again; what is meant to hold does. That is never said to be answered.
+        let is_told_by_pages = !self.brief.earlier.is_empty();
+        let is_paged = |section: Section, item: &Redacted| {
+            let holds = has_rule(item.as_str()) && !item.as_str().starts_with(ANSWERED);
+            section == Section::Goal && is_told_by_pages && !holds
+        };
         let has_tests = evidence.deeds.iter().filter_map(Read::did).any(|did| did.action.tests.is_some());
         for section in Section::ALL {
             let rate = match section {
@@ -275,7 +287,13 @@ impl<'d> Sketches<'_, 'd> {
             };
             let is_read =
                 |item: &&Redacted| section == Section::RelevantFiles && item.as_str().ends_with("— read");
-            for (place, item) in before.list(section).iter().enumerate().filter(|(_, item)| !is_read(item)) {
+            let items = before.list(section);
+            for (place, item) in items.iter().enumerate().filter(|(_, item)| !is_read(item)) {
+                // What is said again is said once.
+                if is_told_by_pages && items[place + 1..].contains(item) {
+                    continue;
+                }
+                let rate = if is_paged(section, item) { WORTH.paged } else { rate };
                 self.list.push(Sketch {
                     what: What::Carried(section, item),
                     at: (0, place),

@@ -194,7 +194,7 @@ impl<'c> Carriers<'c> {
     pub(super) fn of(&self, unit: usize, what: What, handle: Option<&str>, text: &str) -> Option<usize> {
         let by_handle = handle.and_then(|handle| self.handles.get(handle)).copied();
         let section = match what {
-            What::Prompt | What::Checkpoint | What::Opaque => Section::Goal,
+            What::Prompt | What::Checkpoint | What::Opaque | What::Page => Section::Goal,
             What::Reply | What::Reasoning | What::Call | What::Result => Section::CompletedActions,
         };
         by_handle
