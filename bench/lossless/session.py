@@ -5,7 +5,8 @@
 
 All real chat bodies of at least so many bytes are joined in the order of their names. A body of which most was said before is left
 out. Each ends with its last message that leaves nothing open, a result or a reply without calls; the system prompt is that of the
-first, the tools are those of all, and an id of a call that came before gets the number of its body. FOLDER/session.json is the body,
+first, the tools are those of all, an id of a call that came before gets the number of its body, and cache marks are taken out: no
+client sends those of all its requests. FOLDER/session.json is the body,
 with its messages last. FOLDER/needs.jsonl has a row for each exact value that a call uses and an earlier message held
 (`measure/future_refs.py`): the message of the call, the last message before it with the value, and as the query all that the reply
 says, with the value taken out of it (`bench/recall/queries.py`). So a value is needed across a cut if the cut is behind the one
@@ -42,10 +43,19 @@ def renamed(messages, used, number):
     return messages
 
 
+def unmarked(node):
+    """The same without cache marks."""
+    if isinstance(node, list):
+        return [unmarked(item) for item in node]
+    if isinstance(node, dict):
+        return {key: unmarked(value) for key, value in node.items() if key != "cache_control"}
+    return node
+
+
 def joined(paths):
     messages, tools, said, used = [], {}, set(), set()
     for number, path in enumerate(paths):
-        body = json.load(open(path))
+        body = unmarked(json.load(open(path)))
         own = closed(body["messages"])
         long = [text for text in map(text_of, own) if len(text) >= LONG]
         new = [text for text in long if text not in said]
