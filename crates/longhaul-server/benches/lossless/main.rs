@@ -121,6 +121,12 @@ fn settings(arguments: &Arguments, replay: &Replay) -> Settings {
     Settings { config, ..Settings::default() }
 }
 
+/// What a checkpoint says of all earlier work.
+fn tree(checkpoint: &str) -> &str {
+    let section = checkpoint.split_once("\n## Earlier Work\n").map_or("", |(_, rest)| rest);
+    section.split("\n## ").next().unwrap_or_default()
+}
+
 struct Run<'r> {
     arguments: &'r Arguments,
     replay: &'r Replay,
@@ -190,6 +196,7 @@ impl Run<'_> {
             came: body.len(),
             tokens,
             checkpoint,
+            tree: self.replay.words(self.session.ledger().checkpoint().map_or("", tree)),
             live: HEAP.current_usage() - body.len() - sent.len(),
             peak,
             resident: tenths::resident(),

@@ -101,6 +101,11 @@ impl Replay {
         Meter::of(&self.model).parts(known, &transcript).total().number()
     }
 
+    /// The tokens of a text.
+    pub(crate) fn words(&self, text: &str) -> u64 {
+        self.model.counter().count(text).number()
+    }
+
     pub(crate) fn target(&self) -> Target {
         self.model.target(DIALECT)
     }
