@@ -9,6 +9,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a measurement, run by hand")]
 
+mod held;
+
 use std::collections::BTreeMap;
 
 use longhaul_engine::known::Known;
@@ -112,7 +114,7 @@ async fn ask(body: &str, share: f64, queries: &[Asked]) -> Tally {
     store.keep(&tenant, &recorded, &transcript, &outcome, how).await.unwrap();
     let session = store.session(&tenant, &recorded.session.name).await.unwrap();
     let (after, _) = wire::parse(transcript.dialect, &outcome.body).unwrap();
-    let seen: String = after.blocks().map(|block| block.text().into_owned() + "\n").collect();
+    let seen = held::said(&after);
     let mut tally = Tally::default();
     for Asked { value, query, .. } in queries.iter().filter(|query| !seen.contains(&query.value)) {
         tally.asked += 1.0;
@@ -142,9 +144,7 @@ async fn holds(store: &Store, tenant: &Tenant, session: &Session, hit: &Hit, val
     let mut step = false;
     let mut named = false;
     for block in &hit.step {
-        let recalled = store.recall(tenant, Some(session), &block.handle).await.unwrap();
-        let holds =
-            recalled.text.as_str().contains(value) || recalled.tool.is_some_and(|tool| tool.contains(value));
+        let holds = held::holds(store, tenant, session, &block.handle, value).await;
         step |= holds;
         named |= holds && block.handle == hit.handle;
     }

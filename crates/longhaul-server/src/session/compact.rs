@@ -152,6 +152,8 @@ impl Session {
         said: &mut Said<'_>,
     ) -> Compaction {
         self.decided(outcome.ledger.clone());
+        // What this compaction did not ask for is folded: it need not be remembered beyond the next.
+        self.known.turn();
         self.not_before = Tokens::ZERO;
         self.state.left = Some(outcome.report.tokens.after);
         let by = outcome.report.checkpoint.as_ref().map(|checkpoint| checkpoint.by);

@@ -1,0 +1,79 @@
+//! A session that goes on from what it was given costs no more memory the longer it lasts. It is alone in its program, so that what
+//! the heap holds is the session's.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is test code, in functions too")]
+
+#[expect(dead_code, reason = "a session of this kind needs only some of it")]
+#[path = "../session/world.rs"]
+mod world;
+
+use longhaul_engine::known::Known;
+use longhaul_engine::meter::Meter;
+use longhaul_engine::{models, wire};
+use longhaul_server::session::{Action, Limits, Session, Settings};
+use longhaul_server::store::{Place, Store, Sync};
+use peak_alloc::PeakAlloc;
+
+use world::{Agent, MODEL, at, request, settings, usage};
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
+
+const WINDOW: u64 = 12_000;
+const COMPACTIONS: usize = 48;
+
+/// What a session holds right after a compaction.
+#[derive(Debug, Clone, Copy)]
+struct Holds {
+    heap: usize,
+    ledger: usize,
+    state: usize,
+}
+
+#[tokio::test]
+async fn after_many_compactions_a_session_holds_no_more_than_after_a_few() {
+    let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
+    let tenant = store.tenant("test").await.unwrap();
+    let limits = Limits { an_hour: 1_000, a_day: None };
+    let mut session = Session::new(Settings { limits, ..settings(WINDOW) }).with_store(store, tenant.clone());
+    let meter = Meter::of(&models::find(MODEL));
+    let (mut agent, mut held, mut turns) = (Agent::new(), Vec::new(), 0);
+    while held.len() < COMPACTIONS {
+        agent.step(12);
+        turns += 1;
+        let body = agent.body();
+        let turn = request(&mut session, &body, at(turns * 20)).await;
+        let (sent, _) = wire::parse(None, &turn.body).unwrap();
+        let tokens = meter.parts(&mut Known::default(), &sent).total().number();
+        assert!(tokens < WINDOW, "request {turns} has {tokens} tokens");
+        session.after(&usage(&turn.body)).await;
+        let compacted = turn.action == Action::Compacted;
+        agent.adopt(&turn.body);
+        drop(turn);
+        drop(body);
+        if compacted {
+            let agents_own = HEAP.current_usage();
+            let without = agent.clone();
+            let agents_own = HEAP.current_usage() - agents_own;
+            drop(without);
+            held.push(Holds {
+                heap: HEAP.current_usage() - agents_own,
+                ledger: serde_json::to_string(session.ledger()).unwrap().len(),
+                state: serde_json::to_string(session.state()).unwrap().len(),
+            });
+        }
+    }
+    println!("{turns} requests; after each compaction: {held:?}");
+    assert!(turns > 200, "{turns}");
+    let most = |held: &[Holds], of: fn(&Holds) -> usize| held.iter().map(of).max().unwrap();
+    let (early, late) = (&held[8..24], &held[32..]);
+    let kinds: [(&str, usize, fn(&Holds) -> usize); 3] = [
+        ("heap", 32 * 1024, |held| held.heap),
+        ("ledger", 256, |held| held.ledger),
+        ("state", 256, |held| held.state),
+    ];
+    for (what, slack, of) in kinds {
+        let (early, late) = (most(early, of), most(late, of));
+        assert!(late <= early + slack, "{what}: {early} bytes at first, {late} at last");
+    }
+}
