@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_engine::plan::Engines;
+use longhaul_engine::plan::{Engine, Engines};
 use longhaul_engine::policy::EngineName;
 use longhaul_server::gateway::Limits;
 use longhaul_server::plugins::{self, Lying, Plugin, World};
@@ -92,9 +92,10 @@ impl Available {
 
     /// Starts the plug-in that is named, so that what is wrong with it is said before anybody needs it.
     pub(crate) fn begin(mut self) -> Self {
-        if let Some(Err(problem)) = self.plugin.as_ref().map(|plugin| plugin.begin()) {
-            let names = self.engines.all().map(|engine| engine.name().to_string());
-            let name = names.take(1).collect::<String>();
+        if let Some(plugin) = &self.plugin
+            && let Err(problem) = plugin.begin()
+        {
+            let name = plugin.name();
             self.notes.push(format!("plug-in {name}: {problem}; compressor takes its place until it works"));
         }
         self
