@@ -121,9 +121,14 @@ fn settings(arguments: &Arguments, replay: &Replay) -> Settings {
     Settings { config, ..Settings::default() }
 }
 
-/// What a checkpoint says of all earlier work.
-fn tree(checkpoint: &str) -> &str {
-    let section = checkpoint.split_once("\n## Earlier Work\n").map_or("", |(_, rest)| rest);
+/// All that a body says.
+fn said(body: &str) -> String {
+    held::said(&wire::parse(DIALECT, body).unwrap().0)
+}
+
+/// What the checkpoint in it says of all earlier work.
+fn tree(said: &str) -> &str {
+    let section = said.split_once("\n## Earlier Work\n").map_or("", |(_, rest)| rest);
     section.split("\n## ").next().unwrap_or_default()
 }
 
@@ -196,7 +201,7 @@ impl Run<'_> {
             came: body.len(),
             tokens,
             checkpoint,
-            tree: self.replay.words(self.session.ledger().checkpoint().map_or("", tree)),
+            tree: if compacted { self.replay.words(tree(&said(&sent))) } else { 0 },
             live: HEAP.current_usage() - body.len() - sent.len(),
             peak,
             resident: tenths::resident(),
@@ -217,7 +222,7 @@ impl Run<'_> {
         let name = self.session.name().unwrap();
         let session = self.store.session(&self.tenant, &name).await.unwrap();
         let reach = Reach { store: self.store.clone(), tenant: self.tenant.clone(), session };
-        let said = held::said(&wire::parse(DIALECT, sent).unwrap().0);
+        let said = said(sent);
         if is_cut {
             let needs = values::across(self.needs, place, self.replay.len());
             let answers = values::ask(&reach, &said, needs).await;

@@ -17,7 +17,7 @@ pub(crate) struct Turned {
     pub(crate) tokens: u64,
     /// and of the checkpoint that was written.
     pub(crate) checkpoint: u64,
-    /// Tokens of what the checkpoint in force says of all earlier work, where the engine keeps that apart.
+    /// What of that is about all earlier work, where the engine keeps it apart.
     pub(crate) tree: u64,
     /// Bytes of the heap after it, without the bodies,
     pub(crate) live: usize,
@@ -66,7 +66,7 @@ pub(crate) fn tell(turns: &[Turned]) {
         let most = |part: fn(&Turned) -> usize| turns.iter().map(part).max().unwrap_or(0) as f64;
         let (last, megabytes) = (&turns[turns.len() - 1], |bytes: f64| bytes / 1e6);
         println!(
-            "{tenth:5}  {:5}  {:4.2} MB | {:10.2}  {:7.2}  {:8.2}  {:7.2} | {:13}  {:5.1}  {:6.1} | {:10.0}  {:4}  {:5.0} | {:7.2} MB  {:5.1}  {:8.1} | {:6}  {:5}",
+            "{tenth:5}  {:5}  {:4.2} MB | {:10.2}  {:7.2}  {:8.2}  {:7.2} | {:13}  {:5.1}  {:6.1} | {:10.0}  {:4.0}  {:5.0} | {:7.2} MB  {:5.1}  {:8.1} | {:6}  {:5}",
             turns.len(),
             megabytes(last.came as f64),
             of(&plain, Turned::time),
@@ -77,7 +77,7 @@ pub(crate) fn tell(turns: &[Turned]) {
             of(&compacted, Turned::time),
             of(&compacted, |turn| turn.read),
             median(compacted.iter().map(|turn| turn.checkpoint as f64).collect()),
-            last.tree,
+            median(compacted.iter().map(|turn| turn.tree as f64).collect()),
             most(|turn| turn.tokens as usize),
             megabytes(last.live as f64),
             megabytes(most(|turn| turn.peak)),

@@ -13,8 +13,8 @@ use crate::store::{Hit, Scope};
 const USUAL: usize = 5;
 /// and no more than this.
 pub(super) const MOST: usize = 20;
-/// A longer query is cut: what it is about stands at its beginning.
-const QUERY: usize = 2_000;
+/// A longer query is cut. What asks for a value may stand far behind the first words of a long one: a script, say, that uses it.
+const QUERY: usize = 8_000;
 /// So many other blocks of a step are named.
 const BESIDE: usize = 8;
 

@@ -55,6 +55,16 @@ async fn what_was_removed_is_found_and_opened_word_for_word() {
 }
 
 #[tokio::test]
+async fn what_asks_for_it_may_stand_far_behind_the_first_words_of_a_query() {
+    let (reach, outcome) = compacted(Dialect::Chat, &long_session(), 2_000).await;
+    let sought = "error: mismatched types in step 3";
+    let original = outcome.originals.iter().find(|original| original.text.contains(sought)).unwrap();
+    let query = format!("{}{sought}", "Let me go on and see what is there. ".repeat(100));
+    let found = ask(&reach, Tool::Search, json!({"query": query})).await;
+    assert!(found.contains(&format!("1. {}: ", original.handle)), "{found}");
+}
+
+#[tokio::test]
 async fn what_still_stands_in_view_is_said_to() {
     let (reach, _) = compacted(Dialect::Chat, &long_session(), 2_000).await;
     let found = ask(&reach, Tool::Search, json!({"query": "The build is green."})).await;
