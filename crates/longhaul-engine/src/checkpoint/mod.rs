@@ -180,7 +180,7 @@ impl Checkpoint {
     /// A summary that somebody else wrote, with the rules of people that hold: those of the checkpoint before, and new ones.
     pub(crate) fn quoting(before: &Self, rules: &[Redacted], quoted: impl Iterator<Item = Quoted>) -> Self {
         let (quoted, earlier) = (quoted.collect(), before.earlier.clone());
-        let mut checkpoint = Self { quoted, earlier, ..Self::default() };
+        let mut checkpoint = Self { earlier, quoted, ..Self::default() };
         let tasks = before.list(Section::ActiveTask).iter().map(|task| (Section::ActiveTask, task));
         let rules = before.list(Section::Constraints).iter().chain(rules);
         for (section, text) in tasks.chain(rules.map(|rule| (Section::Constraints, rule))) {

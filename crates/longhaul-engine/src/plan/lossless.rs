@@ -28,7 +28,7 @@ impl Engine for Lossless {
         EngineName::LOSSLESS
     }
 
-    fn about(&self) -> &str {
+    fn about(&self) -> &'static str {
         "folds like the compressor and keeps an overview of all that went before, page by page, each with its handle"
     }
 
