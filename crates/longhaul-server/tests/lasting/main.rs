@@ -19,6 +19,8 @@ use world::{Agent, MODEL, at, request, settings, usage};
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
+/// The engines that fold what is old.
+const ENGINES: [&str; 1] = ["compressor"];
 const WINDOW: u64 = 12_000;
 const COMPACTIONS: usize = 48;
 
@@ -32,10 +34,18 @@ struct Holds {
 
 #[tokio::test]
 async fn after_many_compactions_a_session_holds_no_more_than_after_a_few() {
+    for engine in ENGINES {
+        lasts(engine).await;
+    }
+}
+
+async fn lasts(engine: &str) {
     let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
     let tenant = store.tenant("test").await.unwrap();
     let limits = Limits { an_hour: 1_000, a_day: None };
-    let mut session = Session::new(Settings { limits, ..settings(WINDOW) }).with_store(store, tenant.clone());
+    let mut settings = Settings { limits, ..settings(WINDOW) };
+    settings.config.context.engine = serde_json::from_value(engine.into()).unwrap();
+    let mut session = Session::new(settings).with_store(store, tenant.clone());
     let meter = Meter::of(&models::find(MODEL));
     let (mut agent, mut held, mut turns) = (Agent::new(), Vec::new(), 0);
     while held.len() < COMPACTIONS {
@@ -45,7 +55,7 @@ async fn after_many_compactions_a_session_holds_no_more_than_after_a_few() {
         let turn = request(&mut session, &body, at(turns * 20)).await;
         let (sent, _) = wire::parse(None, &turn.body).unwrap();
         let tokens = meter.parts(&mut Known::default(), &sent).total().number();
-        assert!(tokens < WINDOW, "request {turns} has {tokens} tokens");
+        assert!(tokens < WINDOW, "{engine}: request {turns} has {tokens} tokens");
         session.after(&usage(&turn.body)).await;
         let compacted = turn.action == Action::Compacted;
         agent.adopt(&turn.body);
@@ -63,8 +73,8 @@ async fn after_many_compactions_a_session_holds_no_more_than_after_a_few() {
             });
         }
     }
-    println!("{turns} requests; after each compaction: {held:?}");
-    assert!(turns > 200, "{turns}");
+    println!("{engine}: {turns} requests; after each compaction: {held:?}");
+    assert!(turns > 200, "{engine}: {turns}");
     let most = |held: &[Holds], of: fn(&Holds) -> usize| held.iter().map(of).max().unwrap();
     let (early, late) = (&held[8..24], &held[32..]);
     let kinds: [(&str, usize, fn(&Holds) -> usize); 3] = [
@@ -74,6 +84,6 @@ async fn after_many_compactions_a_session_holds_no_more_than_after_a_few() {
     ];
     for (what, slack, of) in kinds {
         let (early, late) = (most(early, of), most(late, of));
-        assert!(late <= early + slack, "{what}: {early} bytes at first, {late} at last");
+        assert!(late <= early + slack, "{engine}, {what}: {early} bytes at first, {late} at last");
     }
 }
