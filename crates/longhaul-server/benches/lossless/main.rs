@@ -153,10 +153,10 @@ struct Run<'r> {
 impl Run<'_> {
     async fn go(&mut self) {
         let (mut body, mut length) = (self.replay.begin(), 0);
-        for (turn, place) in self.replay.replies().into_iter().enumerate() {
+        for (turn, place) in (0i64..).zip(self.replay.replies()) {
             self.replay.add(&mut body, length..place);
             length = place;
-            let now = Moment(1_780_000_000_000 + turn as i64 * PACE);
+            let now = Moment(1_780_000_000_000 + turn * PACE);
             let (sent, turned) = self.turn(&body, now).await;
             if self.arguments.asks {
                 self.ask(place, &sent, turned.compacted).await;
@@ -194,9 +194,9 @@ impl Run<'_> {
             self.faults.push(format!("turn {}: {tokens} tokens {broken:?} {lines:?}", self.turns.len()));
         }
         let turned = Turned {
-            read: read - start,
-            decided: decided - read,
-            written: written - decided,
+            read: read.saturating_sub(start),
+            decided: decided.saturating_sub(read),
+            written: written.saturating_sub(decided),
             compacted,
             came: body.len(),
             tokens,

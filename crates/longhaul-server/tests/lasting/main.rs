@@ -1,7 +1,12 @@
 //! A session that goes on from what it was given costs no more memory the longer it lasts. It is alone in its program, so that what
 //! the heap holds is the session's.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of it is test code, in functions too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::format_collect,
+    reason = "all of it is test code, in functions too"
+)]
 
 #[expect(dead_code, reason = "a session of this kind needs only some of it")]
 #[path = "../session/world.rs"]
@@ -20,9 +25,12 @@ use world::{Agent, MODEL, at, request, settings, usage};
 static HEAP: PeakAlloc = PeakAlloc;
 
 /// The engines that fold what is old.
-const ENGINES: [&str; 1] = ["compressor"];
+const ENGINES: [&str; 2] = ["compressor", "lossless"];
 const WINDOW: u64 = 12_000;
 const COMPACTIONS: usize = 48;
+
+/// One of the things that a session holds.
+type Of = fn(&Holds) -> usize;
 
 /// What a session holds right after a compaction.
 #[derive(Debug, Clone, Copy)]
@@ -75,9 +83,9 @@ async fn lasts(engine: &str) {
     }
     println!("{engine}: {turns} requests; after each compaction: {held:?}");
     assert!(turns > 200, "{engine}: {turns}");
-    let most = |held: &[Holds], of: fn(&Holds) -> usize| held.iter().map(of).max().unwrap();
+    let most = |held: &[Holds], of: Of| held.iter().map(of).max().unwrap();
     let (early, late) = (&held[8..24], &held[32..]);
-    let kinds: [(&str, usize, fn(&Holds) -> usize); 3] = [
+    let kinds: [(&str, usize, Of); 3] = [
         ("heap", 32 * 1024, |held| held.heap),
         ("ledger", 256, |held| held.ledger),
         ("state", 256, |held| held.state),
