@@ -245,8 +245,10 @@ async fn a_gateway_starts_no_program() {
     assert_eq!(worker.children(), 0, "with no folder to look for programs in it works all the same");
 }
 
+/// One folder is named whose programs can be engines: not by a configuration that merely lay in a folder (the command line's tests
+/// hold that), and one file starts them.
 #[test]
-fn no_key_of_the_configuration_names_a_program() {
+fn no_key_of_the_configuration_names_a_program_but_the_folder_of_plug_ins() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let example = std::fs::read_to_string(root.join("../../examples/longhaul.yaml")).unwrap();
     let named = example.lines().filter_map(|line| line.trim_start_matches(['#', ' ', '-']).split_once(':'));
@@ -254,7 +256,7 @@ fn no_key_of_the_configuration_names_a_program() {
         .map(|(key, _)| key)
         .filter(|key| key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'))
         // What people type to the gateway, which is switched on or off.
-        .filter(|key| *key != "commands")
+        .filter(|key| !["commands", "plugins"].contains(key))
         .collect();
     assert!(keys.len() > 20, "{keys:?}");
     for word in [
@@ -269,7 +271,9 @@ fn no_key_of_the_configuration_names_a_program() {
         for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {
                 folders.push(entry);
-            } else if entry.extension().is_some_and(|ending| ending == "rs") {
+            } else if entry.extension().is_some_and(|ending| ending == "rs")
+                && !entry.ends_with("plugins/process.rs")
+            {
                 let source = std::fs::read_to_string(&entry).unwrap();
                 let starts = ["process::Command", "tokio::process", "libc::exec", "posix_spawn"];
                 assert!(!starts.iter().any(|start| source.contains(start)), "{}", entry.display());
