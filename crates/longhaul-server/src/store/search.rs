@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::epochs::{self, Epoch};
 use super::error::Result;
-use super::message::{self, BlockRow, MESSAGE, Stored};
+use super::message::{self, BlockRow, MESSAGE, Stored, Stretch};
 use super::recall;
 use super::schema::session_and_place;
 use super::session::{self, Session};
@@ -123,8 +123,12 @@ async fn search(
     query: &str,
     most: usize,
 ) -> Result<Vec<Hit>> {
-    let ranges = ranges(sql, tenant, session, scope).await?;
-    let total: usize = ranges.iter().map(|(first, last)| (last - first + 1) as usize).sum();
+    let stretches = stretches(sql, tenant, session, scope).await?;
+    let total: usize = stretches.iter().map(|stretch| stretch.places.len()).sum();
+    let ranges = match scope {
+        Scope::Session => apart(&stretches),
+        Scope::Family => joined(&stretches),
+    };
     let asked = ask(sql, query, &ranges, total).await?;
     let view = match session.head {
         Some(head) => epochs::epoch(sql, tenant, head).await?,
@@ -152,7 +156,7 @@ async fn search(
     if let Some(view) = &view {
         covered.extend(in_view(sql, tenant, session, view).await?);
         // What only a relative said is in nobody's view here.
-        let own = self::ranges(sql, tenant, session, Scope::Session).await?;
+        let own = apart(&self::stretches(sql, tenant, session, Scope::Session).await?);
         for candidate in &mut pool {
             candidate.shown =
                 candidate.messages.iter().all(|m| within(m.number, &own) && view.shows(m.place));
@@ -161,23 +165,38 @@ async fn search(
     hits(sql, tenant, phrase, &asked, tell_apart(pool, &covered, most)).await
 }
 
-/// The numbers of the messages to search in, as ranges.
-async fn ranges(
+/// Where to search.
+async fn stretches(
     sql: &mut dyn Sql,
     tenant: &Tenant,
     session: &Session,
     scope: Scope,
-) -> Result<Vec<(i64, i64)>> {
+) -> Result<Vec<Stretch>> {
     if scope == Scope::Session {
-        let path = message::path(sql, tenant, session, session.length).await?;
-        return Ok(path.iter().filter_map(message::Stretch::numbers).collect());
+        return message::path(sql, tenant, session, session.length).await;
     }
     let family = "SELECT id, begins, length FROM sessions WHERE family = $1 AND tenant = $2 ORDER BY id";
     let rows = sql.rows(family, &[session.family.into(), tenant.id.into()]).await?;
-    let stretch =
-        |row: &Row| Ok(message::Stretch { session: row.int(0)?, places: row.count(1)?..row.count(2)? });
-    let stretches = rows.iter().map(stretch).collect::<Result<Vec<_>>>()?;
-    Ok(stretches.iter().filter_map(message::Stretch::numbers).collect())
+    let stretch = |row: &Row| Ok(Stretch { session: row.int(0)?, places: row.count(1)?..row.count(2)? });
+    rows.iter().map(stretch).collect()
+}
+
+/// The numbers of the messages of each stretch.
+fn apart(stretches: &[Stretch]) -> Vec<(i64, i64)> {
+    stretches.iter().filter_map(Stretch::numbers).collect()
+}
+
+/// The same of whole sessions, the oldest first, as few ranges: those that were made one right after the other have nobody else's
+/// messages between theirs. A client that goes on from what a compaction left begins a session with each, and every term is asked
+/// for once a range.
+fn joined(sessions: &[Stretch]) -> Vec<(i64, i64)> {
+    let follow = |a: &Stretch, b: &Stretch| a.session + 1 == b.session;
+    let numbers = |run: &[Stretch]| {
+        let mut ranges = run.iter().filter_map(Stretch::numbers);
+        let (first, last) = ranges.next()?;
+        Some((first, ranges.next_back().map_or(last, |(_, last)| last)))
+    };
+    sessions.chunk_by(follow).filter_map(numbers).collect()
 }
 
 fn within(number: i64, ranges: &[(i64, i64)]) -> bool {
@@ -505,5 +524,20 @@ impl Store {
             Box::pin(search(sql, tenant, session, *scope, query, *most))
         }))
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::schema::number;
+
+    #[test]
+    fn sessions_that_follow_on_one_another_are_searched_as_one() {
+        let session = |session, places| Stretch { session, places };
+        let family =
+            [session(3, 0..5), session(4, 2..2), session(5, 1..9), session(8, 0..4), session(9, 0..0)];
+        assert_eq!(joined(&family), [(number(3, 0), number(5, 8)), (number(8, 0), number(8, 3))]);
+        assert_eq!(joined(&family[1..2]), []);
     }
 }
