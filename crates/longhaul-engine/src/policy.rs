@@ -26,6 +26,9 @@ use crate::prices::{self, Prices};
 /// The smallest window that anything sensible can be done with.
 pub const SMALLEST_WINDOW: Tokens = Tokens(4_000);
 
+/// The safety threshold as a share of the window, where the gateway's configuration states no other.
+const SAFETY: f64 = 0.85;
+
 /// A window from which no budget needs to be made smaller.
 const ROOMY_WINDOW: Tokens = Tokens(40_000);
 
@@ -38,8 +41,15 @@ pub struct Policy {
     pub engine: EngineName,
     /// What a request may hold.
     pub window: Tokens,
+    /// The window that the provider enforces. It is larger than `window` where the user states a smaller one for a known model, and
+    /// then the reply needs no room in `window`.
+    pub provider_window: Tokens,
     /// Compaction is due at this many tokens.
     pub threshold: Tokens,
+    /// Whether the user set the threshold in tokens, so that it gives way to nothing.
+    pub is_threshold_fixed: bool,
+    /// The safety threshold: from here on a request is compacted whatever else was decided.
+    pub safety: Tokens,
     /// Pruning alone is enough if the result is at most this large.
     pub goal: Tokens,
     /// The tail's budget.
@@ -191,6 +201,7 @@ impl Policy {
     pub fn new(config: &Config, model: &Model) -> Result<(Policy, Vec<Warning>), Invalid> {
         check::ranges(config)?;
         let stated = Stated::find(config, &model.name);
+        let known_window = (!model.is_assumed("window")).then_some(model.facts.window);
         let model = stated.apply(model)?;
         let threshold = stated.threshold(config)?;
         let warnings = check::warnings(config, &threshold);
@@ -198,7 +209,10 @@ impl Policy {
 
         let window = window(&mut why, &stated)?;
         let ladder = Ladder::new(&mut why, window);
+        let is_threshold_fixed = threshold.cap.is_some();
         let threshold = threshold.tokens(&mut why, config, window, ladder.digest_all);
+        let safety = "the safety threshold where the gateway states no other: 85 % of the window";
+        let safety = why.tokens("safety", window.share(SAFETY), &["window"], safety);
         let budgets = Budgets::new(&mut why, config, window, threshold);
         let sacred = sacred(&mut why, config, window);
         let caching = caching(&mut why, config);
@@ -208,7 +222,10 @@ impl Policy {
         let policy = Policy {
             engine: config.context.engine.clone(),
             window,
+            provider_window: known_window.unwrap_or(window).max(window),
             threshold,
+            is_threshold_fixed,
+            safety,
             goal: budgets.goal,
             tail: budgets.tail,
             tail_ceiling: budgets.tail_ceiling,
@@ -243,6 +260,40 @@ impl Policy {
             tail_ceiling: in_proportion(self.tail_ceiling),
             ..self.clone()
         }
+    }
+
+    /// The prices of the model itself. Those of another model, which is only the nearest on the list, are good enough to weigh one way
+    /// against another, but not to say what was paid.
+    #[must_use]
+    pub fn known_prices(&self) -> Option<&Prices> {
+        self.prices.as_ref().filter(|prices| !prices.nearest)
+    }
+
+    /// The tokens of `window` that have to stay free for a reply of this length: as much as is asked for and the model can give,
+    /// less what the provider's own window holds beyond `window`. None where the provider counts the reply apart, or where the
+    /// reply alone would fill the window, which no compaction can change.
+    #[must_use]
+    pub fn reply_room(&self, asked: Option<u64>) -> Tokens {
+        let facts = &self.model.facts;
+        let asked = asked.map_or(Tokens::ZERO, Tokens);
+        let reply = if self.model.is_assumed("max_output") { asked } else { asked.min(facts.max_output) };
+        let room = reply - (self.provider_window - self.window);
+        if facts.input_limit.is_none() && room < self.window { room } else { Tokens::ZERO }
+    }
+
+    /// The threshold for a request of which so many tokens cannot be removed by any compaction: it gives way to a large minimum
+    /// size, so that a session does not have to be compacted on every turn. It is at least the minimum size plus a third of the
+    /// rest of the window, but this never raises it above the safety threshold minus the reply. A threshold that the user set in
+    /// tokens does not give way.
+    #[must_use]
+    pub fn threshold_over(&self, threshold: Tokens, minimum: Tokens, reply: Tokens) -> Tokens {
+        if self.is_threshold_fixed { threshold } else { self.least_threshold(minimum, reply).max(threshold) }
+    }
+
+    /// The lowest threshold that leaves a session of this minimum size room to grow between two compactions.
+    #[must_use]
+    pub fn least_threshold(&self, minimum: Tokens, reply: Tokens) -> Tokens {
+        (minimum + (self.window - minimum) / 3).min(self.safety - reply)
     }
 
     /// Every derived number and how it came about, in the order they were derived.

@@ -64,6 +64,8 @@ pub enum Refused {
     Damaged(Span),
     /// What is to be put into the body is not JSON.
     NotJson(NotJson),
+    /// Whoever asked for it has no more use for it.
+    Stopped,
 }
 
 impl fmt::Display for Refused {
@@ -74,6 +76,7 @@ impl fmt::Display for Refused {
             }
             Self::Damaged(at) => write!(f, "the text at {:?} is damaged and is never edited", at.range()),
             Self::NotJson(error) => write!(f, "a new value is {error}"),
+            Self::Stopped => f.write_str("it took too long and was stopped"),
         }
     }
 }

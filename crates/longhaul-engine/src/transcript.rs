@@ -46,6 +46,10 @@ pub struct Transcript<'b> {
     pub(crate) root: Span,
 }
 
+/// A request with more messages is no conversation: at the shortest that real messages are, it would have some ten million bytes,
+/// and the provider with the highest limit takes no more either.
+pub const MAX_MESSAGES: usize = 100_000;
+
 /// Under whose name a message stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {

@@ -50,7 +50,7 @@ impl<'d> Heard<'d> {
     /// What a candidate is worth beside what was told; nothing where that says it already.
     pub(super) fn worth(&self, sketch: &Sketch<'_>, candidate: &Candidate) -> Option<f64> {
         let covered = sketch.unit().is_none_or(|unit| self.told.covers.contains(&unit));
-        if !covered || matches!(sketch.what, What::Told(_) | What::Said(..)) {
+        if !covered || matches!(sketch.what, What::Told(_) | What::Said(..) | What::Relayed(_)) {
             return Some(1.0);
         }
         if sketch.block().is_some_and(|at| self.told.wrong.contains(&at)) {

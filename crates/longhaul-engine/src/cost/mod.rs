@@ -22,5 +22,7 @@ mod view;
 pub use course::Course;
 pub use pauses::pauses;
 pub use replay::{Compacted, Fetched, Marks, Replay, Turn, total};
-pub use schedule::{Band, Decision, Outlook, Prospect, Terms, Until, Verdict, decide};
+pub use schedule::{
+    Band, CacheState, Decision, LastCompaction, Outlook, Prospect, Terms, Until, Verdict, decide,
+};
 pub use session::{Sent, Session};

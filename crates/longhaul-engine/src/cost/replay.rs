@@ -18,12 +18,12 @@
 use std::time::Duration;
 
 use super::course::Course;
-use super::schedule::{Band, Outlook, Prospect, Verdict, decide};
+use super::schedule::{Band, CacheState, LastCompaction, Outlook, Prospect, Verdict, decide};
 use super::session::{Sent, Session};
 use super::view::View;
 use crate::cache::{self, Cache, Carrier, Mark, Marking, Rhythm, Rules, Traffic};
 use crate::known::Known;
-use crate::plan::{CountFacts, Engine, Plan, StateReport, Trigger, Wish};
+use crate::plan::{CountFacts, Engine, Plan, StateReport, Trigger, Wish, minimum_size};
 use crate::policy::{CacheStrategy, CacheTtl, Policy};
 use crate::prices::{Bill, Dollars, Price, Usage};
 use crate::wire::{self, Lifetime};
@@ -142,6 +142,7 @@ impl Replay<'_, '_, '_> {
             view: View::start(self.session),
             now: Duration::ZERO,
             in_vain: 0,
+            last: None,
             not_before: Tokens::ZERO,
         };
         (0..self.requests.len()).map(|at| run.turn(at)).collect()
@@ -163,8 +164,19 @@ struct Run<'k, 'r, 's, 'b> {
     now: Duration,
     /// How many compactions in a row came to little.
     in_vain: u32,
+    last: Option<LastCompaction>,
     /// None is tried until this size.
     not_before: Tokens,
+}
+
+/// A plan for one request.
+enum Planned {
+    /// The threshold gives way to a large minimum size, so that the request is not compacted yet.
+    NotDue,
+    /// The request is due, and no compaction makes it smaller.
+    Nothing,
+    /// The request after its compaction, and the reason for it.
+    Ready(View, String),
 }
 
 impl Run<'_, '_, '_, '_> {
@@ -206,16 +218,20 @@ impl Run<'_, '_, '_, '_> {
         let before = self.view.total();
         let Some(engine) = self.course.engine() else { return Ok(None) };
         let weighed = self.course == Course::Scheduler;
-        let due = if weighed { self.policy.goal } else { engine.starts_at(self.policy) };
+        let due = if weighed { self.band(at).comfortable } else { engine.starts_at(self.policy) };
         if before < due.max(self.not_before) {
             return Ok(None);
         }
         if weighed && !self.verdict(at, self.expected()).decision.compacts() {
             return Ok(None);
         }
-        let Some((view, reason)) = self.planned(engine)? else {
-            self.note(before, before);
-            return Ok(None);
+        let (view, reason) = match self.planned(engine)? {
+            Planned::Ready(view, reason) => (view, reason),
+            Planned::NotDue => return Ok(None),
+            Planned::Nothing => {
+                self.note(before, before);
+                return Ok(None);
+            }
         };
         let verdict = weighed.then(|| {
             let after = Prospect { tokens: view.total(), warm: self.warm(&view, at) };
@@ -227,6 +243,7 @@ impl Run<'_, '_, '_, '_> {
         }
         self.view = view;
         let after = self.view.total();
+        self.last = Some(LastCompaction { left: after, removed: before - after });
         self.note(before, after);
         Ok(Some(Compacted { before, after, reason, verdict }))
     }
@@ -246,22 +263,31 @@ impl Run<'_, '_, '_, '_> {
     }
 
     /// What a compaction of the request as it is now would leave.
-    fn planned(&mut self, engine: &dyn Engine) -> Result<Option<(View, String)>, Refused> {
+    fn planned(&mut self, engine: &dyn Engine) -> Result<Planned, Refused> {
         let session = self.replay.session;
         let body = self.view.body(session)?;
         let (transcript, _) = wire::parse(session.transcript.dialect, &body)?;
-        let wish = Wish {
-            trigger: Trigger::Preflight,
-            force: self.course == Course::Scheduler,
-            facts: CountFacts::No,
-            ..Wish::default()
-        };
+        let weighed = self.course == Course::Scheduler;
+        let minimum = minimum_size(self.policy, self.known, &transcript);
+        let reply = self.policy.reply_room(transcript.longest_reply);
+        let threshold = self.policy.threshold_over(engine.starts_at(self.policy), minimum, reply);
+        if !weighed && self.view.total() < threshold {
+            return Ok(Planned::NotDue);
+        }
+        let wish =
+            Wish { trigger: Trigger::Preflight, force: weighed, facts: CountFacts::No, ..Wish::default() };
         let early = self.policy.early(self.view.total());
-        let policy = if self.course == Course::Scheduler { &early } else { self.policy };
+        let policy = if weighed { &early } else { self.policy };
         let plan = engine.compact(policy, &wish, self.known, &transcript)?;
-        let Plan::Ready(outcome) = plan else { return Ok(None) };
+        let Plan::Ready(outcome) = plan else { return Ok(Planned::Nothing) };
         let view = self.view.compacted(outcome.body, session, &self.policy.model, self.known)?;
-        Ok(Some((view, outcome.report.reason)))
+        Ok(Planned::Ready(view, outcome.report.reason))
+    }
+
+    fn band(&self, at: usize) -> Band {
+        let is_cached = self.warm(&self.view, at) > Tokens::ZERO;
+        let cache = if is_cached || at == 0 { CacheState::Kept } else { CacheState::Expired };
+        Band::new(self.policy, self.policy.threshold, cache, self.last)
     }
 
     fn verdict(&self, at: usize, compact: Prospect) -> Verdict {
@@ -279,7 +305,7 @@ impl Run<'_, '_, '_, '_> {
             lifetime: self.lifetime(at),
             summary: Dollars::ZERO,
         };
-        decide(&Band::of(self.policy), &outlook, self.replay.price)
+        decide(&self.band(at), &outlook, self.replay.price)
     }
 
     /// What a compaction is expected to leave, before one is planned: what must stay, the tail and a checkpoint.

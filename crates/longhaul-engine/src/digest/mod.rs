@@ -28,6 +28,7 @@ mod usual;
 mod words;
 
 use crate::clip;
+use crate::hosted;
 use crate::tokens::{Tokens, estimate};
 use crate::tools::Call;
 use std::fmt::Write as _;
@@ -97,6 +98,7 @@ fn fits(text: &str, budget: Tokens) -> bool {
 
 /// How the call that gave this text ended, given what the wire itself says about failing. For a digest: how its source did.
 pub(crate) fn ended(call: &Call, text: &str, said: Option<bool>) -> Ended {
+    let text = hosted::output(text);
     if is_digest(text, call.tool.as_deref().unwrap_or_default()) {
         return Ended::of_digest(text.lines().next().unwrap_or_default(), call, said);
     }

@@ -3,6 +3,7 @@
 use memchr::memmem;
 
 use super::page::Page;
+use crate::facts::is_log_line;
 
 /// The counts of a test run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,6 +54,9 @@ impl TestCounts {
 fn of_line(line: &str) -> Option<TestCounts> {
     // Most lines have no number, and none of the words that go with one.
     if !line.bytes().any(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    if is_log_line(line) {
         return None;
     }
     let line = line.trim().trim_matches('=').trim();
@@ -106,7 +110,10 @@ fn of_several(lines: &[&str]) -> Option<TestCounts> {
 fn before(line: &str, word: &str) -> Option<usize> {
     let start = &line[..line.find(word)?];
     let digits = start.bytes().rev().take_while(u8::is_ascii_digit).count();
-    start[start.len() - digits..].parse().ok()
+    let (rest, number) = start.split_at(start.len() - digits);
+    // The seconds of a clock count nothing.
+    let is_clock = rest.strip_suffix(':').is_some_and(|rest| rest.ends_with(|c: char| c.is_ascii_digit()));
+    number.parse().ok().filter(|_| !is_clock)
 }
 
 /// The number right behind a word.
@@ -152,9 +159,14 @@ mod tests {
 
     #[test]
     fn what_is_no_test_run_has_no_counts() {
-        for text in
-            ["", "it passed in the end\n", "3 files changed, 2 insertions(+)\n", "Tests are in tests/\n"]
-        {
+        for text in [
+            "",
+            "it passed in the end\n",
+            "3 files changed, 2 insertions(+)\n",
+            "Tests are in tests/\n",
+            "2026-03-01 10:00:49 failed in its first seconds\n",
+            "2026-03-01 10:00:49 WARN 3 failed in the last 60s\n",
+        ] {
             let (focus, call) = (Focus::none(), Call::default());
             assert_eq!(TestCounts::of(&Page::of(text, &focus, &call)), None, "{text}");
         }

@@ -19,11 +19,16 @@ pub(crate) struct Bag {
 impl Bag {
     pub(crate) fn of(text: &str) -> Self {
         let mut bag = Self { limits: limits(text), ..Self::default() };
-        words(text).for_each(|word| bag.add(word));
+        bag.words.extend(Self::keys(text));
         bag
     }
 
-    fn add(&mut self, word: &str) {
+    /// The words that a text is about, in their order and with their weights.
+    pub(crate) fn keys(text: &str) -> impl Iterator<Item = (String, f32)> {
+        words(text).filter_map(Self::key)
+    }
+
+    fn key(word: &str) -> Option<(String, f32)> {
         let path = match word.split_once(':') {
             // Which line of a file it is does not matter, nor in which folder the file lies.
             Some((path, line)) if line.starts_with(|sign: char| sign.is_ascii_digit()) => path,
@@ -32,10 +37,10 @@ impl Bag {
         let name = path.rsplit('/').next().unwrap_or(path);
         let word = name.to_lowercase();
         if is_anchor(name) {
-            self.words.insert(word, 2.0);
-        } else if word.chars().count() >= SHORTEST && TABLE.common.binary_search(&word).is_err() {
-            self.words.insert(stem(&word).to_owned(), 1.0);
+            return Some((word, 2.0));
         }
+        let is_telling = word.chars().count() >= SHORTEST && TABLE.common.binary_search(&word).is_err();
+        is_telling.then(|| (stem(&word).to_owned(), 1.0))
     }
 
     pub(crate) fn join(&mut self, other: &Self) {

@@ -96,6 +96,11 @@ impl Read {
         }
     }
 
+    /// Whether a host passed it on inside another block, or it is another agent's report.
+    pub(crate) fn is_relayed(&self) -> bool {
+        matches!(&*self.reading, Reading::Spoken(spoken) if spoken.relayed)
+    }
+
     pub(crate) fn told(&self) -> Option<&Told> {
         match &*self.reading {
             Reading::Told(told) => Some(told),
@@ -134,9 +139,11 @@ impl Evidence {
                 UnitKind::Step { reply, .. } => reply,
                 _ => &[],
             };
-            for (at, reading) in one_message(words) {
+            let is_prompt = matches!(kind, UnitKind::Prompt { .. });
+            for (at, reading) in if is_prompt { one_message(words) } else { words.to_vec() } {
                 let visible = reply.get(at.block).is_none_or(|block| block.kind == BlockKind::Text);
                 let list = match &*reading {
+                    Reading::Spoken(spoken) if !is_prompt && spoken.text.is_empty() => continue,
                     Reading::Spoken(_) => &mut evidence.said,
                     _ => &mut evidence.told,
                 };
@@ -192,7 +199,8 @@ fn one_message(readings: &[(BlockAt, Arc<Reading>)]) -> Vec<(BlockAt, Arc<Readin
     let spoken: Vec<String> = readings.iter().filter_map(|(_, reading)| words(reading)).collect();
     match readings.first() {
         Some((at, _)) if spoken.len() > 1 => {
-            vec![(*at, Arc::new(Reading::Spoken(prompt::Spoken { text: spoken.join("\n\n") })))]
+            let (text, relayed) = (spoken.join("\n\n"), false);
+            vec![(*at, Arc::new(Reading::Spoken(prompt::Spoken { text, relayed })))]
         }
         _ => readings.to_vec(),
     }

@@ -4,17 +4,29 @@ use std::borrow::Cow;
 
 use super::prose::sentences;
 use super::words::{Cue, Cues, TABLE};
+use crate::hosted::{self, By};
 
 /// What a text under a person's name says.
 #[derive(Debug, Default)]
 pub(crate) struct Spoken {
     /// The person's words, all of them.
     pub(crate) text: String,
+    /// Whether a host passed them on inside another block, or they are another agent's report.
+    pub(crate) relayed: bool,
 }
 
 impl Spoken {
     pub(super) fn of(text: &str) -> Self {
-        Self { text: without_own_tags(&without_comments(&without_host(text))).trim().to_owned() }
+        let relayed = hosted::whole(text).is_some_and(|words| words.by == By::Agent);
+        let text = hosted::unwrapped(text);
+        Self { text: without_own_tags(&without_comments(&without_host(&text))).trim().to_owned(), relayed }
+    }
+
+    /// The words that a host put behind the output of a tool.
+    pub(super) fn behind(result: &str) -> Self {
+        let found = hosted::behind(result).map(|(_, found)| found).unwrap_or_default();
+        let words: Vec<&str> = found.into_iter().map(|relayed| result[relayed.words].trim()).collect();
+        Self { text: words.join("\n\n"), relayed: true }
     }
 
     /// The sentences that are meant to hold, as far as their words show it.
@@ -100,6 +112,11 @@ mod tests {
             ),
             ("a <context switch is dear", "a <context switch is dear"),
             ("<system-reminder>Never say.</system-reminder>", ""),
+            (
+                "<system-reminder>\nThe user sent the following message:\nUse tabs.\n\nPlease address this message and \
+                 continue with your tasks.\n</system-reminder>",
+                "Use tabs.",
+            ),
             ("### What\n<!-- Describe it,\nplease. -->\nIt is slow.", "### What\n\nIt is slow."),
             ("```\n<!-- kept -->\n```\na <!-- b --> c", "```\n<!-- kept -->\n```\na <!-- b --> c"),
         ] {

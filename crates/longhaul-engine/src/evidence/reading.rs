@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::action;
+use crate::hosted;
 use crate::known::{ContentKey, Known, Remembered};
 use crate::transcript::{
     Block, BlockAt, BlockKind, Exchange, Form, Part, PartKind, Speaker, TextSpan, Transcript, Unit, UnitKind,
@@ -42,6 +43,8 @@ enum Reader {
     Reply,
     /// A reply that ends in a call in words.
     Calling,
+    /// The words that a host put behind the output of a tool.
+    Relayed,
     /// What an exchange did,
     Action,
     /// and what it shows.
@@ -80,9 +83,13 @@ pub(super) fn words(
 impl<'u, 'b> Words<'u, 'b> {
     /// A block of a unit, if it is one of words that are to be read.
     fn of(unit: &Unit<'b>, part: Part<'u, 'b>) -> Option<Self> {
-        let PartKind::Said = part.kind else { return None };
         let source = part.block;
         let reader = match (&unit.kind, source.kind) {
+            _ if !matches!(part.kind, PartKind::Said) => {
+                let is_result =
+                    matches!(part.kind, PartKind::Result { .. }) && source.kind == BlockKind::Text;
+                (is_result && may_relay(source)).then_some(Reader::Relayed)?
+            }
             (UnitKind::Prompt { by: Speaker::User | Speaker::Unsure, .. }, BlockKind::Text) => Reader::Prompt,
             (UnitKind::Step { exchanges, .. }, BlockKind::Text) if source.text.is_some() => {
                 let is_spoken = exchanges.iter().any(|exchange| exchange.call.is_none());
@@ -102,10 +109,17 @@ impl<'u, 'b> Words<'u, 'b> {
         };
         match self.reader {
             Reader::Prompt => Reading::Spoken(Spoken::of(&text)),
+            Reader::Relayed => Reading::Spoken(Spoken::behind(&text)),
             Reader::Calling => Reading::Told(Told::of(&text, call_in(&text))),
             _ => Reading::Told(Told::of(&text, text.len())),
         }
     }
+}
+
+/// Whether a result may hold words that a host passed on.
+fn may_relay(result: &Block<'_>) -> bool {
+    const GLANCE: usize = 64;
+    hosted::may_end(&result.ending(GLANCE)) || hosted::may_begin(&result.opening(GLANCE))
 }
 
 /// The exchanges from a unit on, in order.

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | lines | how many lines are not blank |
 //! | exit | the exit status of the program |
-//! | total | a count with its noun: `3 failed`, `12 rows` |
+//! | total | a count with its noun: `3 failed`, `12 rows`; never of a line of a log, nor the seconds of a clock before a level |
 //! | error, warning | each distinct line that reports one; lines that differ in digits only are one |
 //! | failing | the name of a failing test |
 //! | frame | where in our files a stack trace points |
@@ -16,12 +16,14 @@
 //! It may use `shape` and what is below it.
 
 mod failing;
+mod log_line;
 mod scan;
 
 use crate::clip;
 use crate::lines::Breaks;
 use std::borrow::Cow;
 
+pub(crate) use log_line::{is_event, is_log_line, level, time};
 pub use scan::Words;
 pub(crate) use scan::{MOST_DISTINCT, key_without_digits};
 

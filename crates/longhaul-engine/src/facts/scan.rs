@@ -1,6 +1,7 @@
 //! One pass over the lines of a text, cheap for lines that say nothing.
 
 use super::failing::failing;
+use super::log_line;
 use super::{Fact, FactKind, Facts};
 use crate::clip;
 use crate::known::{ByContent, ContentKey};
@@ -8,6 +9,7 @@ use crate::lines::{Breaks, Line, Lines};
 use crate::shape::Document;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -170,7 +172,14 @@ fn number_before(bytes: &[u8], noun: usize) -> Option<usize> {
     while bytes[start] == b',' {
         start += 1;
     }
-    (start < noun - 1 && (start == 0 || !is_word(bytes[start - 1]))).then_some(start)
+    let stands_alone = start == 0 || !is_word(bytes[start - 1]) && !goes_on_before(bytes, start);
+    (start < noun - 1 && stands_alone).then_some(start)
+}
+
+/// Whether digits are the end of a longer number: of a time, a date, a decimal fraction or an address.
+fn goes_on_before(bytes: &[u8], start: usize) -> bool {
+    let joined = matches!(bytes[start - 1], b':' | b'.' | b'-' | b'/' | b'+');
+    joined && start >= 2 && bytes[start - 2].is_ascii_digit()
 }
 
 /// The number that an exit status, written in one of the usual ways, names: `exit code 1`, `exited with 2`, `"exit_code": 0`.
@@ -300,6 +309,9 @@ impl<'a> Scan<'a> {
             self.facts.blank += 1;
             return;
         }
+        // Few lines have a count in them, so few are asked.
+        let event = OnceCell::new();
+        let is_event = || *event.get_or_init(|| log_line::is_event(line.text));
         let said = words(line.text, |kind, start, end| {
             let text = &line.text[start..end];
             let fact = Fact { kind, text: Cow::Borrowed(text), at: line.at + start, times: 1 };
@@ -312,6 +324,7 @@ impl<'a> Scan<'a> {
                         self.exits.push(fact);
                     }
                 }
+                _ if is_event() => {}
                 _ if self.known_totals.len() < MOST_DISTINCT && self.known_totals.insert(text) => {
                     self.totals.push(fact);
                 }

@@ -6,6 +6,8 @@ use std::ops::Range;
 pub(crate) struct StringValue {
     pub(crate) name: Range<usize>,
     pub(crate) text: Range<usize>,
+    /// Whether it is itself the name of a field.
+    pub(crate) is_name: bool,
 }
 
 /// Walks over the strings of a document that are values.
@@ -14,11 +16,17 @@ pub(crate) struct Strings<'j> {
     at: usize,
     /// The name in force in each open object or array; an array goes by the name it has itself.
     names: Vec<Range<usize>>,
+    gives_names: bool,
 }
 
 impl<'j> Strings<'j> {
     pub(crate) fn of(document: &'j str) -> Self {
-        Self { bytes: document.as_bytes(), at: 0, names: Vec::new() }
+        Self { bytes: document.as_bytes(), at: 0, names: Vec::new(), gives_names: false }
+    }
+
+    /// The same with the names of fields among them.
+    pub(crate) fn and_names(document: &'j str) -> Self {
+        Self { gives_names: true, ..Self::of(document) }
     }
 }
 
@@ -37,12 +45,15 @@ impl Iterator for Strings<'_> {
                     let after = self.bytes[self.at..].iter().find(|byte| !byte.is_ascii_whitespace());
                     if after == Some(&b':') {
                         if let Some(name) = self.names.last_mut() {
-                            *name = text;
+                            *name = text.clone();
+                        }
+                        if self.gives_names {
+                            return Some(StringValue { name: text.clone(), text, is_name: true });
                         }
                         continue;
                     }
                     let name = self.names.last().cloned().unwrap_or(0..0);
-                    return Some(StringValue { name, text });
+                    return Some(StringValue { name, text, is_name: false });
                 }
                 _ => {}
             }

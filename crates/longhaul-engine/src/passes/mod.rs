@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::action::{Action, Actions, Outcome, Verb};
 use crate::clip::on_one_line;
 use crate::digest::{Focus, Source, is_digest};
+use crate::hosted;
 use crate::policy::Policy;
 use crate::redact::{Content, Redactor};
 use crate::rewrite::Edit;
@@ -231,7 +232,8 @@ impl Found<'_, '_> {
 
     /// Whether the text is a digest or a pointer that an earlier run left.
     fn is_ours(&self) -> bool {
-        self.block.opening(1).starts_with('[') && is_digest(&self.block.text(), &self.action.tool)
+        self.block.opening(1).starts_with('[')
+            && is_digest(hosted::output(&self.block.text()), &self.action.tool)
     }
 
     /// What was done, as lines begin: ``[bash] ran `make` ``.
@@ -272,11 +274,12 @@ impl Found<'_, '_> {
         pass: &'static str,
         short: impl Fn(&Source<'_>) -> String,
     ) -> Option<Change> {
-        let (text, focus) = (self.block.text(), Focus::none());
-        let handle = (scope.handle)(&text);
+        let (whole, focus) = (self.block.text(), Focus::none());
+        let handle = (scope.handle)(&whole);
+        let text = hosted::output(&whole);
         let with = |arguments: Option<&str>| {
             let line = short(&Source {
-                text: &text,
+                text,
                 bytes: None,
                 tool: Some(self.tool()),
                 arguments,
@@ -285,7 +288,7 @@ impl Found<'_, '_> {
                 focus: &focus,
                 handle: handle.as_deref(),
             });
-            self.shortened(pass, &text, line)
+            self.shortened(pass, text, line)
         };
         let call = self.exchange.call.as_ref();
         // Arguments that are cut in this run say less in the next one; what is short only then is made short now.

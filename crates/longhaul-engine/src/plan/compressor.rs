@@ -87,6 +87,7 @@ pub(super) fn compact(
 ) -> Result<Plan, Refused> {
     let ours = Ours::of(policy, wish, transcript);
     let survey = &Survey::new(policy, wish, known, &ours);
+    wish.go_on()?;
     let leave = |reason: String| Ok(Plan::Leave(unchanged(survey, &occasion(engine, survey, reason))));
     let occasion = match engine.due(policy, wish, &survey.load()) {
         Due::Now(reason) => occasion(engine, survey, reason),
@@ -99,6 +100,7 @@ pub(super) fn compact(
         None => by_policy(&mut work),
     };
     let Some(outcome) = outcome? else { return leave(protected(survey, occasion.floor)) };
+    wish.go_on()?;
     let Some(rule) = newly_broken(&outcome, policy, transcript) else {
         return Ok(Plan::Ready(finished(outcome, survey, known)?));
     };

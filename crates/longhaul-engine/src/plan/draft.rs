@@ -9,6 +9,7 @@ use crate::Tokens;
 use crate::checkpoint::Page;
 use crate::digest::{self, Focus, Source};
 use crate::facts::Facts;
+use crate::hosted;
 use crate::ledger::Placed;
 use crate::passes::NewText;
 use crate::seat::gone_messages;
@@ -123,12 +124,28 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
 
     /// Another text for a block. What it costs is counted now.
     pub(super) fn change(&mut self, at: BlockAt, to: NewText, why: &'static str) {
+        let Some(to) = self.with_relayed(at, to) else { return };
         let (NewText::Text(text) | NewText::Mark(text)) = &to;
         let before = self.survey.tokens(at);
         let after = self.survey.meter.counter.count(text);
         let now = self.changed.get(&at).map_or(before, |changed| changed.after);
         self.total = self.total + after - now;
         self.changed.insert(at, Changed { to, why, before, after });
+    }
+
+    /// A new text for a result, with the words that a host passed on behind the old one. Nothing where that is no shorter.
+    fn with_relayed(&self, at: BlockAt, to: NewText) -> Option<NewText> {
+        let part = self.survey.transcript.parts_of(at.unit).nth(at.block);
+        let result = part.filter(|part| matches!(part.kind, PartKind::Result { .. }));
+        let (NewText::Text(short), Some(Part { block, .. })) = (&to, result) else { return Some(to) };
+        let text = block.text();
+        if hosted::behind(&text).is_none() {
+            return Some(to);
+        }
+        let recall =
+            self.keep().handle(&text).map_or_else(String::new, |handle| format!(" (recall {handle})"));
+        let carried = hosted::carried(&text, hosted::output(short), &format!(" […]{recall}"));
+        (carried.len() < text.len()).then_some(NewText::Text(carried))
     }
 
     /// A result for a call that has none. What it costs counts from now on, with what stands around it.
@@ -179,6 +196,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
     /// A shorter text for a result; nothing for a digest that cannot be made shorter and stay true.
     fn shorter(&self, result: &ResultAt<'t, 'b>, text: &str, length: Length) -> Option<String> {
         let exchange = result.exchange;
+        let (whole, text) = (text, hosted::output(text));
         if digest::is_digest(text, &exchange.tool) {
             return match length {
                 Length::Budget(_) => None,
@@ -191,7 +209,7 @@ impl<'s, 't, 'b> Draft<'s, 't, 'b> {
             Length::Line => Focus::none(),
         };
         let arguments = exchange.call.as_ref().map(Block::text);
-        let handle = self.keep().handle(text);
+        let handle = self.keep().handle(whole);
         let source = Source {
             text,
             bytes: None,

@@ -33,7 +33,7 @@ pub trait Engine: Send + Sync {
 
     /// Whether a request of this size is to be compacted now.
     fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due {
-        load.due_at(self.starts_at(policy), policy, wish)
+        load.due_at(load.threshold(self.starts_at(policy), policy), policy, wish)
     }
 
     /// Whether it alone says when, so that nothing but the window makes it compact earlier or later.
@@ -152,6 +152,8 @@ pub struct Load {
     pub tokens: Tokens,
     /// What the reply may have, where that has to fit the window too.
     pub reply: Tokens,
+    /// The tokens that no compaction can remove: the system prompt, the tools and the newest turn.
+    pub minimum: Tokens,
     /// How long its body is.
     pub bytes: usize,
     /// Whether it ends in a tool loop whose reasoning is bound to what stands before it.
@@ -168,6 +170,12 @@ pub enum Due {
 }
 
 impl Load {
+    /// The threshold of an engine that starts at so many tokens, for this request.
+    #[must_use]
+    pub fn threshold(&self, starts_at: Tokens, policy: &Policy) -> Tokens {
+        policy.threshold_over(starts_at, self.minimum, self.reply)
+    }
+
     /// Whether a compaction is due from so many tokens on: then, where somebody asks for one, and where the request would not be
     /// taken as it is.
     #[must_use]

@@ -89,8 +89,16 @@ pub(super) fn fit(work: &mut Work<'_, '_, '_>, aim: Aim) -> Result<Option<Outcom
     // Below the floor there is nothing to be had: what comes nearest is as useful as it can be.
     let is_below = wanted < floor(survey);
     let wanted = wanted.max(floor(survey));
+    // What the model has not read yet is made shorter only where the request would not fit its window otherwise.
+    let (unread_within, least) = match aim {
+        Aim::Size(_) => (wanted, Tokens::ZERO),
+        Aim::Window(_) => {
+            (survey.does_not_fit().max(wanted), survey.with_only(&survey.must_stay()) + fold::SMALLEST)
+        }
+    };
     let mut draft = Draft::new(survey);
-    shorten_unread(&mut draft, wanted);
+    let is_shortened = shorten_unread(&mut draft, unread_within);
+    let wanted = if is_shortened { wanted } else { wanted.max(least) };
     let short = draft.clone();
     let fixed = survey.with_only(&survey.must_stay()) + draft.total - survey.total;
     let room = wanted - fixed;
@@ -251,13 +259,14 @@ fn restore_newest(draft: &mut Draft<'_, '_, '_>, wanted: Tokens) {
     }
 }
 
-/// Shortens the largest results of the last step where they stand, if they alone keep the request from its size; says so.
-fn shorten_unread(draft: &mut Draft<'_, '_, '_>, wanted: Tokens) {
+/// Shortens the largest results of the last step where they stand, if they alone keep the request from its size; notes it, and
+/// tells whether it had to.
+fn shorten_unread(draft: &mut Draft<'_, '_, '_>, wanted: Tokens) -> bool {
     let survey = draft.survey;
     let fixed = survey.with_only(&survey.must_stay()) + fold::SMALLEST;
     let results: Vec<ResultAt<'_, '_>> = unread(survey).map(|(result, _)| result).collect();
     if fixed <= wanted || results.is_empty() {
-        return;
+        return false;
     }
     let tokens = |result: &ResultAt<'_, '_>| survey.tokens(result.at);
     let all: Tokens = results.iter().map(tokens).sum();
@@ -276,6 +285,7 @@ fn shorten_unread(draft: &mut Draft<'_, '_, '_>, wanted: Tokens) {
     draft.notes.extend((count > 0).then(|| {
         format!("{count} unread {plural} of the last step did not fit and stand shortened in their place")
     }));
+    true
 }
 
 /// How high each may be, so that all together are no more than allowed.

@@ -46,12 +46,14 @@ pub use shown::{Message, Shown, ShownBlock};
 
 use std::collections::BTreeMap;
 
+use crate::known::Known;
 use crate::ledger::Ledger;
+use crate::policy::Policy;
 use crate::redact::{Redacted, Rules, SessionKey};
 use crate::summary::Answer;
 use crate::texts::keyed;
 use crate::transcript::{Block, Transcript};
-use crate::{Rewrite, Tokens};
+use crate::{Refused, Rewrite, Stop, Tokens};
 
 /// Whether what is removed is kept somewhere.
 #[derive(Debug, Clone, Default)]
@@ -177,9 +179,16 @@ pub struct Wish {
     pub kept: Option<Redacted>,
     /// What a model wrote about the units that go, or about the older of them.
     pub summary: Option<Answer>,
+    /// Ends the plan early.
+    pub stop: Stop,
 }
 
 impl Wish {
+    /// Refuses to go on once the plan is stopped.
+    fn go_on(&self) -> Result<(), Refused> {
+        if self.stop.is_set() { Err(Refused::Stopped) } else { Ok(()) }
+    }
+
     /// Whether somebody asked for a compaction, whatever the threshold.
     #[must_use]
     pub fn is_asked(&self) -> bool {
@@ -196,6 +205,15 @@ impl Wish {
         };
         Self { keep, checkpoints, ..self.clone() }
     }
+}
+
+/// The tokens that no compaction of a request can remove: its system prompt, its tools and its newest turn.
+#[must_use]
+pub fn minimum_size(policy: &Policy, known: &mut Known, transcript: &Transcript<'_>) -> Tokens {
+    let wish = Wish::default();
+    let ours = ours::Ours::of(policy, &wish, transcript);
+    let survey = survey::Survey::new(policy, &wish, known, &ours);
+    survey.with_only(&survey.must_stay())
 }
 
 /// What is to be done with a transcript. There is one at a time, so its size does not matter.

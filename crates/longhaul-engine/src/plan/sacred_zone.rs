@@ -19,6 +19,7 @@ use super::{Plan, Wish, ladder};
 use crate::config::EngineName;
 use crate::digest::is_digest;
 use crate::facts::{FactKind, Facts};
+use crate::hosted;
 use crate::known::Known;
 use crate::ledger::Placed;
 use crate::policy::{Policy, SacredBudget};
@@ -57,7 +58,8 @@ impl Engine for SacredZone {
     }
 
     fn due(&self, policy: &Policy, wish: &Wish, load: &Load) -> Due {
-        let (now, trigger) = (load.share_of(policy.window), self.starts_at(policy));
+        let now = load.share_of(policy.window);
+        let trigger = load.threshold(self.starts_at(policy), policy);
         let overflows = load.overflows(policy);
         if load.tokens < trigger && !wish.is_asked() && overflows.is_none() {
             return Due::NotYet(format!("below the trigger of {trigger}: {now}"));
@@ -120,7 +122,8 @@ impl Engine for SacredZone {
 fn nothing_to_shrink(survey: &Survey<'_, '_>, recent: Tokens) -> String {
     let least = survey.policy.sacred.min;
     let results = (0..survey.units.len()).flat_map(|unit| survey.results(unit));
-    let is_whole = |result: &ResultAt<'_, '_>| !is_digest(&result.block.text(), &result.exchange.tool);
+    let is_whole =
+        |result: &ResultAt<'_, '_>| !is_digest(hosted::output(&result.block.text()), &result.exchange.tool);
     let large = results.filter(|result| survey.tokens(result.at) > least && is_whole(result)).count();
     if large == 0 {
         return format!("nothing to shrink: no output has more than {least} tokens (sacred_zone.min_tokens)");

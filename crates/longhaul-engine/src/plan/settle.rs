@@ -37,6 +37,7 @@ pub(super) fn settle(
     known: &mut Known,
 ) -> Result<Option<Outcome>, Refused> {
     let survey = draft.survey;
+    survey.wish.go_on()?;
     let transcript = survey.transcript;
     let binds = survey.policy.model.facts.thinking_bound;
     let unbound = if binds { draft.unbound() } else { BTreeSet::new() };

@@ -99,17 +99,13 @@ impl<'t, 'b> Survey<'t, 'b> {
     /// What says whether a compaction is due.
     pub(super) fn load(&self) -> Load {
         let (tokens, bytes) = (self.total, self.transcript.body.len());
-        Load { tokens, reply: self.reply(), bytes, in_loop: self.in_loop() }
+        let minimum = self.with_only(&self.must_stay());
+        Load { tokens, reply: self.reply(), minimum, bytes, in_loop: self.in_loop() }
     }
 
-    /// What the reply may have, where it shares the window with the request: as much as is asked for and the model can give. More
-    /// than the window is no room that a compaction could make.
+    /// What the reply may have, where it shares the window with the request.
     pub(super) fn reply(&self) -> Tokens {
-        let facts = &self.policy.model.facts;
-        let asked = self.transcript.longest_reply.map_or(Tokens::ZERO, Tokens);
-        let most = if self.policy.model.is_assumed("max_output") { asked } else { facts.max_output };
-        let shares = facts.input_limit.is_none() && asked.min(most) < self.policy.window;
-        if shares { asked.min(most) } else { Tokens::ZERO }
+        self.policy.reply_room(self.transcript.longest_reply)
     }
 
     /// The most that the request may hold: the window, less the room of the reply.
@@ -120,6 +116,11 @@ impl<'t, 'b> Survey<'t, 'b> {
     /// What is too large for the window, however it was made smaller.
     pub(super) fn too_large(&self) -> Tokens {
         self.policy.digest_all.min(self.limit())
+    }
+
+    /// The size from which on a request is all but refused, so that even results which the model has not read are made shorter.
+    pub(super) fn does_not_fit(&self) -> Tokens {
+        self.policy.drop_oldest.min(self.limit()).max(self.too_large())
     }
 
     /// What the provider takes, for the seat of a checkpoint.

@@ -2,11 +2,14 @@
 
 use memchr::memmem;
 
+use super::shape::{Alphabet, Landmark, Runs};
+
 /// A private key block is not longer than this. One that is loses its first part to the mark and the rest stays.
 pub(super) const BLOCK: usize = 64 << 10;
 
 /// The block whose `-----BEGIN` stands at `at`: to its end line, or as far as it looks like key material if that is missing.
-pub(super) fn private_key(text: &[u8], at: usize) -> Option<(usize, usize)> {
+pub(super) fn private_key(runs: &Runs, at: usize) -> Option<(usize, usize)> {
+    let text = runs.text;
     let head = &text[at..text.len().min(at + 80)];
     let label_end = 10 + memmem::find(&head[10..], b"-----")?;
     if !is_private(&head[10..label_end]) {
@@ -14,7 +17,7 @@ pub(super) fn private_key(text: &[u8], at: usize) -> Option<(usize, usize)> {
     }
     let body = at + label_end + 5;
     let window = &text[body..text.len().min(body + BLOCK)];
-    let material = window.iter().position(|&byte| !is_material(byte)).unwrap_or(window.len());
+    let material = (runs.end(Alphabet::Block, body) - body).min(window.len());
     let end = match memmem::find(&window[..material], b"-----END") {
         Some(end) => {
             let line = &window[end..window.len().min(end + 80)];
@@ -31,42 +34,20 @@ fn is_private(label: &[u8]) -> bool {
     memmem::find(label, b"PRIVATE KEY").is_some() || memmem::find(label, b"PRIVATE SSH KEY").is_some()
 }
 
-const MATERIAL: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let b = byte as u8;
-        table[byte] = b.is_ascii_alphanumeric() || b.is_ascii_whitespace();
-        byte += 1;
-    }
-    let others = b"+/=-\\\"',:.()_*;#>|";
-    let mut at = 0;
-    while at < others.len() {
-        table[others[at] as usize] = true;
-        at += 1;
-    }
-    table
-};
-
-/// What stands between the two lines of a block: base64, headers, line ends plain or escaped, quotes and plus signs of
-/// source code that spells it out.
-fn is_material(byte: u8) -> bool {
-    MATERIAL[byte as usize]
-}
-
 /// A `PuTTY` key file from its first line: the private lines and the MAC go, the header stays.
-pub(super) fn putty_key(text: &[u8], at: usize) -> Option<(usize, usize)> {
+pub(super) fn putty_key(runs: &Runs, at: usize) -> Option<(usize, usize)> {
+    let text = runs.text;
     let window = &text[at..text.len().min(at + BLOCK)];
-    let start = memmem::find(window, b"Private-Lines:")?;
+    let start = runs.next(Landmark::PrivateLines, at) - at;
+    if start >= window.len() {
+        return None;
+    }
     let end = match memmem::find(&window[start..], b"Private-MAC:") {
         Some(mac) => {
             let line = &window[start + mac..];
             start + mac + memchr::memchr(b'\n', line).unwrap_or(line.len())
         }
-        None => {
-            start
-                + window[start..].iter().position(|&byte| !is_material(byte)).unwrap_or(window.len() - start)
-        }
+        None => (runs.end(Alphabet::Block, at + start) - at).min(window.len()),
     };
     Some((at + start, at + end))
 }

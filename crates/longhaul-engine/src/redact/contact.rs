@@ -51,8 +51,8 @@ fn is_diff_line(text: &[u8], plus: usize) -> bool {
     if plus > 0 && text[plus - 1] != b'\n' && !escaped(text, plus) {
         return false;
     }
-    let line_before = text[..plus.saturating_sub(1)].iter().rev().take(4096).position(|&byte| byte == b'\n');
-    let start = line_before.map_or(0, |distance| plus - 1 - distance);
+    let before = &text[plus.saturating_sub(4097)..plus.saturating_sub(1)];
+    let start = memchr::memrchr(b'\n', before).map_or(0, |at| plus - 1 - before.len() + at + 1);
     let neighbour_before = plus > 0 && matches!(text.get(start), Some(b'+' | b'-' | b'@' | b' '));
     let next = memchr::memchr(b'\n', &text[plus..text.len().min(plus + 64)]).map(|at| plus + at + 1);
     neighbour_before || next.is_some_and(|next| matches!(text.get(next), Some(b'+' | b'-' | b' ')))

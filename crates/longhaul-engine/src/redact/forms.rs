@@ -214,13 +214,15 @@ pub(super) fn service_key(runs: &Runs, start: usize, end: usize) -> Option<(usiz
     let value_end = runs.end(Alphabet::Bare, at);
     let value = text[at..value_end].trim_ascii_end();
     let value = value.strip_suffix(b".").unwrap_or(value);
+    if !(16..=256).contains(&value.len()) {
+        return None;
+    }
     let assigned = text[name_end..at].iter().any(|byte| matches!(byte, b'=' | b':'));
     // A name and a space before hexadecimal digits of no key's length: as likely a commit, cut short.
     let hex = value.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-');
     let checksum = !assigned && hex && !matches!(value.len(), 32 | 36 | 40 | 64);
     let path = memchr::memchr_iter(b'/', value).count() >= 2 && !value.ends_with(b"=");
-    let key = (16..=256).contains(&value.len())
-        && !path
+    let key = !path
         && value::is_dense(value, 16)
         && !checksum
         && !value::is_wordy(value)

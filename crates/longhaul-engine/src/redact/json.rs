@@ -3,7 +3,7 @@
 //!
 //! A string is unescaped before it is read, so that a secret written `gh\u0070_…` or `pass\/word` is found, and what is found
 //! is mapped back to the bytes it came from. Marks need no escapes, so the document stays valid, also where the string is
-//! itself JSON. Ids that the protocol needs, images, signatures and encrypted content are not read. Thinking may not be edited:
+//! itself JSON. Images, signatures and encrypted content are not read; names of fields and ids only for keys of a known shape. Thinking may not be edited:
 //! what is found in it is reported as sealed, and the caller drops the block.
 
 use std::borrow::Cow;
@@ -45,7 +45,11 @@ impl fmt::Display for NotJson {
 
 impl std::error::Error for NotJson {}
 
-/// Fields whose strings are not text: what the protocol refers to by its bytes.
+/// No key that its own shape gives away is shorter.
+const MIN_KEY_BYTES: usize = 16;
+
+/// Fields whose strings are not text: what the protocol refers to by its bytes. No provider makes ids that begin like a service's
+/// key, so an id that does is somebody's key.
 const IDS: [&str; 10] = [
     "id",
     "tool_call_id",
@@ -88,17 +92,26 @@ pub(super) fn redact(
     let mut clean = String::with_capacity(body.len());
     let mut copied = 0;
     let (mut found, mut sealed) = (Vec::new(), Vec::new());
-    for string in Strings::of(body) {
+    for string in Strings::and_names(body) {
         let name = &body[string.name.clone()];
         let raw = &body[string.text.clone()];
-        if IDS.contains(&name) || OPAQUE.contains(&name) || is_binary(name, raw) {
+        let is_id = !string.is_name && IDS.contains(&name);
+        let is_opaque = !string.is_name && (OPAQUE.contains(&name) || is_binary(name, raw));
+        if is_opaque || ((string.is_name || is_id) && raw.len() < MIN_KEY_BYTES) {
             continue;
         }
         let read = Unescaped::from(raw);
-        for (range, kind) in secrets(name, &read.text, rules) {
+        let secrets = match (string.is_name, is_id) {
+            (true, _) => shaped(&read.text, rules),
+            (_, true) => {
+                shaped(&read.text, rules).into_iter().filter(|(range, _)| range.start == 0).collect()
+            }
+            _ => secrets(name, &read.text, rules),
+        };
+        for (range, kind) in secrets {
             let at = string.text.start + read.raw_at(range.start)..string.text.start + read.raw_at(range.end);
             let finding = Found { kind: kind.to_owned(), start: at.start, end: at.end };
-            if SEALED.contains(&name) && if_sealed == Sealed::Report {
+            if !string.is_name && SEALED.contains(&name) && if_sealed == Sealed::Report {
                 sealed.push(finding);
                 continue;
             }
@@ -110,6 +123,12 @@ pub(super) fn redact(
     }
     clean.push_str(&body[copied..]);
     Ok(JsonRedaction { text: Redacted(clean), found, sealed })
+}
+
+/// The secrets of the name of a field, or of an id: those alone that have a shape of their own.
+fn shaped<'r>(text: &str, rules: &'r Rules) -> Vec<(Range<usize>, &'r str)> {
+    let found = scan::shaped(text.as_bytes(), rules);
+    found.into_iter().map(|finding| (finding.start..finding.end, finding.kind)).collect()
 }
 
 /// The secrets of one string: those in its text, or the whole of it where the field's name says so.

@@ -8,6 +8,9 @@ use super::value;
 /// A document is not longer than this to either side of the line that says its kind.
 const DOCUMENT: usize = 16 << 10;
 
+/// No byte of an object that is not closed is read more often than this, looking for its end.
+const READS: usize = 16;
+
 /// The values under `data:` and `stringData:` of the YAML document around `at`, where `kind: Secret` stands.
 /// Gives back where the document ends, so that it is read once however often it says its kind.
 pub(super) fn in_yaml(
@@ -95,6 +98,9 @@ pub(super) fn in_json(
     rules: &Standard,
     mut found: impl FnMut(usize, usize),
 ) -> usize {
+    if at < read {
+        return read;
+    }
     let rest = &text[at + 5..text.len().min(at + 32)];
     let gap = rest.iter().take_while(|byte| matches!(byte, b' ' | b':' | b'"' | b'\\')).count();
     if !rest[gap..].starts_with(b"Secret") || !matches!(rest.get(gap + 6), Some(b'"' | b'\\')) {
@@ -113,7 +119,8 @@ pub(super) fn in_json(
             values(&text[..closing(text, from + gap + 1, end)], from + gap + 1, rules, &mut found);
         }
     }
-    end.max(at + 5)
+    // An object that is not closed in reach may hold others; they are looked at again, but not for every few bytes.
+    if end < limit { end } else { at + DOCUMENT / READS }
 }
 
 /// The brace that opens the object around `at`, or the floor.

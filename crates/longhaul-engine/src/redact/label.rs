@@ -1,13 +1,17 @@
 //! Values that only say what would stand there: the name again, in any language, or one label among others.
 
+use super::judged::judged;
 use super::placeholders::Placeholders;
 
 /// How far around a field its neighbours are looked for.
 const AROUND: usize = 160;
 
+/// Several words that are longer than this, in bytes, are text.
+const LONGEST_PASSPHRASE: usize = 96;
+
 /// Whether a value is text for people to read: `"password": "Passwort"`, `"Forgot your password?"`, `пароль`.
 pub(super) fn is_label(value: &[u8], placeholders: &Placeholders) -> bool {
-    let Ok(value) = std::str::from_utf8(value) else { return false };
+    let Ok(value) = std::str::from_utf8(judged(value)) else { return false };
     let digits = value.bytes().any(|byte| byte.is_ascii_digit());
     // Who draws a password draws it from the keys of any keyboard.
     let other_script = value.chars().any(|c| !c.is_ascii() && c.is_alphabetic());
@@ -23,7 +27,7 @@ pub(super) fn is_label(value: &[u8], placeholders: &Placeholders) -> bool {
 
 /// Whether a value of one piece is spelled with a word that names secrets: `db-password`, `TestSourceToken`.
 pub(super) fn names_a_secret(value: &[u8], placeholders: &Placeholders) -> bool {
-    let Ok(value) = std::str::from_utf8(value) else { return false };
+    let Ok(value) = std::str::from_utf8(judged(value)) else { return false };
     is_spelled(value) && !value.contains(' ') && words_in(value).any(|word| placeholders.is_naming(word))
 }
 
@@ -53,6 +57,9 @@ fn camel_words(word: &str) -> impl Iterator<Item = &str> {
 
 /// Several words in quotes that can be a passphrase: no sentence, no title.
 pub(super) fn is_passphrase(value: &[u8], placeholders: &Placeholders) -> bool {
+    if value.len() > LONGEST_PASSPHRASE {
+        return false;
+    }
     let Ok(value) = std::str::from_utf8(value) else { return false };
     let count = value.split_whitespace().count();
     let title = value.starts_with(|c: char| c.is_ascii_uppercase())
@@ -64,12 +71,12 @@ pub(super) fn is_passphrase(value: &[u8], placeholders: &Placeholders) -> bool {
     // Few words that begin with a capital, or have the name of a secret among them, are what a form shows.
     let least = if title || named { 4 } else { 2 };
     let shown = sentence || markup || (title && named) || value.trim() != value;
-    (least..=12).contains(&count) && value.len() <= 96 && !shown
+    (least..=12).contains(&count) && !shown
 }
 
 /// Whether the field whose value is at `start..end` stands among labels: a capitalised word beside other text for people.
 pub(super) fn among_labels(text: &[u8], name_start: usize, start: usize, end: usize) -> bool {
-    let value = &text[start..end];
+    let value = judged(&text[start..end]);
     let title = value.first().is_some_and(u8::is_ascii_uppercase)
         && value[1..]
             .iter()

@@ -14,9 +14,11 @@
 mod blocks;
 mod command;
 mod contact;
+mod disguised;
 mod form;
 mod forms;
 mod json;
+mod judged;
 mod kubernetes;
 mod label;
 mod mark;

@@ -39,10 +39,11 @@ pub(super) fn name_end(text: &[u8], hit: Hit, names: &Names) -> Option<usize> {
             end += id.len();
         }
     } else if goes_on(0) {
+        // A tail ends where the name ends, which most of them fail at once.
         let known = |tail: &&String| {
-            rest.len() >= tail.len()
+            !goes_on(tail.len())
+                && rest.len() >= tail.len()
                 && rest[..tail.len()].eq_ignore_ascii_case(tail.as_bytes())
-                && !goes_on(tail.len())
         };
         end += names.tails.iter().find(known).map_or(0, String::len);
     }

@@ -4,6 +4,7 @@
 //! value) and, only if all that fits, a bounded step to the left for the words before it. No step is longer than the
 //! lengths below except the value itself, whose end is remembered by `Runs`.
 
+use super::judged::judged;
 use super::name::{Hit, NAME, Name, Place, ends_with_any, matches, name_end, name_start, starts_word};
 use super::rules::{Meaning, Names, Standard};
 use super::separator::{Separator, ends_line, separator, skip_blanks, value_range};
@@ -188,14 +189,14 @@ fn without_scheme(runs: &Runs, start: usize, end: usize, names: &Names, class: C
 
 fn written(text: &[u8], name: &Name, separator: Separator, quoted: bool, found: &Named) -> Written {
     let alone = name.starts_line() && ends_line(text, found.end);
-    let value = &text[found.start..found.end];
-    let telling = value.iter().any(u8::is_ascii_digit) || value::is_made_of_words(value);
+    let value = judged(&text[found.start..found.end]);
+    let telling = || value.iter().any(u8::is_ascii_digit) || value::is_made_of_words(value);
     match separator {
         Separator::Space if found.place == Place::Flag => Written::Tight,
         // `WITH PASSWORD 'x'`, `with password "x"`.
         Separator::Space if quoted && (name.is_shouted() || name.follows_with()) => Written::Quoted,
         // `smtp_password x` on a line of settings.
-        Separator::Space if alone && !quoted && telling && name.is_compound() => Written::Line,
+        Separator::Space if alone && !quoted && name.is_compound() && telling() => Written::Line,
         // As YAML continues a value; what a prompt is followed by may be anything.
         Separator::Below if name.starts_line() && name.is_left_of(text, found.start) => Written::Line,
         Separator::Space | Separator::Dash | Separator::Below => Written::Spoken,

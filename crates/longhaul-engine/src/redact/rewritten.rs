@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::mark;
 use super::shape::Alphabet;
+use super::{disguised, mark};
 
 /// Text to be read in place of the input.
 pub(super) struct Rewritten {
@@ -29,7 +29,7 @@ impl Rewritten {
     /// The input without what nobody sees: escape sequences of a terminal, soft hyphens, characters without width. Only what
     /// stands around them, for the rest was read as it is. Nothing where there is none of them.
     pub(super) fn visible(input: &[u8]) -> Option<Self> {
-        if input.is_ascii() && memchr::memchr(0x1b, input).is_none() {
+        if input.is_ascii() && !input.iter().any(|byte| is_hidden_control(*byte)) {
             return None;
         }
         let mut hidden = next_hidden(input, 0);
@@ -77,6 +77,24 @@ impl Rewritten {
         decoded
     }
 
+    /// This word of the input as it reads without the escapes of a string.
+    pub(super) fn unescaped(input: &[u8], word: Range<usize>) -> Self {
+        let mut read = Self { text: Vec::with_capacity(word.len()), stretches: vec![(0, word.start)] };
+        let mut at = word.start;
+        while let Some(slash) = memchr::memchr(b'\\', &input[at..word.end]).map(|found| at + found) {
+            read.text.extend_from_slice(&input[at..slash]);
+            at = if let Some((byte, length)) = disguised::escape(&input[slash..word.end]) {
+                read.put(&[byte], slash + length);
+                slash + length
+            } else {
+                read.text.push(b'\\');
+                slash + 1
+            };
+        }
+        read.text.extend_from_slice(&input[at..word.end]);
+        read
+    }
+
     /// Bytes in the place of the input's up to `input_end`.
     fn put(&mut self, bytes: &[u8], input_end: usize) {
         self.text.extend_from_slice(bytes);
@@ -111,9 +129,7 @@ fn line_behind(input: &[u8], at: usize) -> usize {
 /// Where the next hidden thing begins and ends.
 fn next_hidden(input: &[u8], from: usize) -> Option<(usize, usize)> {
     let mut at = from;
-    while let Some(found) =
-        input[at..].iter().position(|byte| matches!(byte, 0x1b | 0xc2 | 0xe2 | 0xef)).map(|found| at + found)
-    {
+    while let Some(found) = input[at..].iter().position(|byte| may_hide(*byte)).map(|found| at + found) {
         let length = hidden_length(&input[found..]);
         if length > 0 {
             return Some((found, found + length));
@@ -121,6 +137,15 @@ fn next_hidden(input: &[u8], from: usize) -> Option<(usize, usize)> {
         at = found + 1;
     }
     None
+}
+
+/// Control characters that no terminal shows: all but tabs and the ends of lines.
+fn is_hidden_control(byte: u8) -> bool {
+    matches!(byte, 0x00..=0x08 | 0x0e..=0x1f | 0x7f)
+}
+
+fn may_hide(byte: u8) -> bool {
+    is_hidden_control(byte) || matches!(byte, 0xc2 | 0xcd | 0xe2 | 0xef | 0xf3)
 }
 
 /// The length of the hidden thing that `rest` begins with.
@@ -138,9 +163,15 @@ fn hidden_length(rest: &[u8]) -> usize {
                 0
             }
         }
-        // Soft hyphen; zero-width space, joiners and word joiner, and marks of direction.
-        [0xc2, 0xad, ..] => 2,
-        [0xe2, 0x80, 0x8b..=0x8f, ..] | [0xe2, 0x81, 0xa0..=0xa4, ..] | [0xef, 0xbb, 0xbf, ..] => 3,
+        [byte, ..] if *byte != 0x1b && is_hidden_control(*byte) => 1,
+        // Soft hyphen; zero-width space, joiners and word joiner, marks of direction, and variation selectors.
+        [0xc2, 0xad, ..] | [0xcd, 0x8f, ..] => 2,
+        [0xe2, 0x80, 0x8b..=0x8f, ..]
+        | [0xe2, 0x81, 0xa0..=0xa4, ..]
+        | [0xef, 0xbb, 0xbf, ..]
+        | [0xef, 0xb8, 0x80..=0x8f, ..] => 3,
+        // Tags.
+        [0xf3, 0xa0, 0x80..=0x87, _, ..] => 4,
         _ => 0,
     }
 }

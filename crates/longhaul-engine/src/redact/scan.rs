@@ -3,6 +3,7 @@
 //! Two keyword automata and one search for plus signs pass over the text; each hit is looked at by the one rule that it
 //! calls for, within bounds. So the time is linear in the text, whatever it holds.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use super::command::Gives;
@@ -10,9 +11,9 @@ use super::name::{Hit, Place};
 use super::named;
 use super::rewritten::{self, Rewritten};
 use super::rules::{Meaning, NAMED_KINDS, Rules, Standard, Vendor};
-use super::shape::{Alphabet, Runs, starts_clean};
+use super::shape::{Alphabet, Runs, Shape, starts_clean};
 use super::value::{self, Class};
-use super::{Content, blocks, contact, forms, kubernetes, mark, url};
+use super::{Content, blocks, contact, disguised, forms, kubernetes, mark, url};
 
 /// A secret, before overlaps are settled. The lower rank names the kind where two overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,13 +92,22 @@ fn pass<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Vec<Finding<'r>>
 
 /// What the rules find, in no order.
 fn found_in<'r>(text: &[u8], content: Content, rules: &'r Rules) -> Vec<Finding<'r>> {
-    let mut scan = Scan { runs: Runs::over(text), rules, found: Vec::new() };
+    let mut scan = Scan::over(text, rules);
     scan.literals();
     scan.encoded();
     scan.words(content);
     scan.phones();
     scan.user_rules();
     scan.found
+}
+
+/// The secrets in `text` that their own shape gives away, whatever stands around them.
+pub(super) fn shaped<'r>(text: &[u8], rules: &'r Rules) -> Vec<Finding<'r>> {
+    let mut scan = Scan::over(text, rules);
+    scan.literals();
+    let mut found = scan.found;
+    found.retain(|finding| finding.rank == Rank::Vendor);
+    merged(found)
 }
 
 /// What a rule cuts off at its greatest length may end inside a character; the character goes with it.
@@ -135,9 +145,45 @@ struct Scan<'t, 'r> {
     runs: Runs<'t>,
     rules: &'r Rules,
     found: Vec<Finding<'r>>,
+    refused: RefCell<Vec<Refused<'r>>>,
 }
 
-impl<'r> Scan<'_, 'r> {
+/// A long run that has the shape of a key and is none, because it is not random.
+struct Refused<'r> {
+    shape: &'r Shape,
+    end: usize,
+    /// Up to here, what begins inside is as little random: nearly all of it was judged already.
+    until: usize,
+}
+
+/// Of a run that was refused, a key that begins so many bytes later is judged again, where the run is longer than the second.
+const JUDGED_AGAIN: usize = 32;
+const MIN_REFUSED: usize = 96;
+
+impl<'t, 'r> Scan<'t, 'r> {
+    fn over(text: &'t [u8], rules: &'r Rules) -> Self {
+        Self { runs: Runs::over(text), rules, found: Vec::new(), refused: RefCell::default() }
+    }
+
+    /// Whether what begins here is the end of a run that was judged shortly before, as a key of the same shape, and refused: text
+    /// that repeats a prefix would else be judged for each.
+    fn was_refused(&self, shape: &Shape, at: usize) -> bool {
+        let refused = self.refused.borrow();
+        refused.iter().any(|known| {
+            let same = std::ptr::eq(known.shape, shape) && at < known.until;
+            same && (shape.is_one_run()
+                || shape.around(&self.runs, at).is_some_and(|(_, end)| end == known.end))
+        })
+    }
+
+    fn refuse(&self, shape: &'r Shape, (start, end): (usize, usize)) {
+        if end - start >= MIN_REFUSED {
+            let mut refused = self.refused.borrow_mut();
+            refused.retain(|known| known.until > start && !std::ptr::eq(known.shape, shape));
+            refused.push(Refused { shape, end, until: start + JUDGED_AGAIN });
+        }
+    }
+
     fn add(&mut self, kind: &'r str, rank: Rank, (start, end): (usize, usize)) {
         self.found.push(Finding { start, end, rank, kind });
     }
@@ -150,6 +196,10 @@ impl<'r> Scan<'_, 'r> {
         for hit in rules.literals.find_overlapping_iter(text) {
             let (start, end, pattern) = (hit.start(), hit.end(), hit.pattern().as_usize());
             if start < at {
+                continue;
+            }
+            // No key goes on with its own beginning: of a beginning that is repeated, the last can be one's.
+            if text[end..].starts_with(&text[start..end]) {
                 continue;
             }
             if let Some((vendor, range)) = self.key_at(start, &rules.literal_meanings[pattern]) {
@@ -172,13 +222,13 @@ impl<'r> Scan<'_, 'r> {
                         }
                     }
                     Meaning::KeyBlock => {
-                        if let Some(range) = blocks::private_key(text, start) {
+                        if let Some(range) = blocks::private_key(&self.runs, start) {
                             self.add("private-key", Rank::Block, range);
                             at = at.max(range.1);
                         }
                     }
                     Meaning::PuttyBlock => {
-                        if let Some(range) = blocks::putty_key(text, start) {
+                        if let Some(range) = blocks::putty_key(&self.runs, start) {
                             self.add("private-key", Rank::Block, range);
                             at = at.max(range.1);
                         }
@@ -209,14 +259,27 @@ impl<'r> Scan<'_, 'r> {
         }
     }
 
-    /// Keys and URLs that are percent-encoded, as in queries and form bodies. Names need no such reading: what a name gives
-    /// away is taken whole, percent signs and all.
+    /// Keys and URLs that are percent-encoded, as in queries and form bodies, keys in the escapes of a string, and base64 of a whole
+    /// key. Names need no such reading: what a name gives away is taken whole, percent signs and all.
     fn encoded(&mut self) {
         for word in rewritten::encoded_words(self.runs.text) {
             let decoded = Rewritten::decoded(self.runs.text, word);
-            let mut inner = Scan { runs: Runs::over(&decoded.text), rules: self.rules, found: Vec::new() };
+            let mut inner = Scan::over(&decoded.text, self.rules);
             inner.literals();
             self.found.extend(inner.found.into_iter().map(|finding| finding.in_input(&decoded)));
+        }
+        let escaped = disguised::may_be_escaped(self.runs.text);
+        for word in escaped.then(|| disguised::escaped_words(self.runs.text)).into_iter().flatten() {
+            let read = Rewritten::unescaped(self.runs.text, word);
+            let mut inner = Scan::over(&read.text, self.rules);
+            inner.literals();
+            self.found.extend(inner.found.into_iter().map(|finding| finding.in_input(&read)));
+        }
+        for (word, text) in disguised::base64_words(self.runs.text) {
+            let whole = text.trim_ascii_end();
+            let key =
+                shaped(whole, self.rules).into_iter().find(|key| key.start == 0 && key.end == whole.len());
+            self.found.extend(key.map(|key| Finding { start: word.start, end: word.end, ..key }));
         }
     }
 
@@ -237,34 +300,57 @@ impl<'r> Scan<'_, 'r> {
         })
     }
 
-    fn published(&self, vendor: &Vendor, shape: usize, at: usize) -> Option<(usize, usize)> {
-        vendor.shapes[shape].around(&self.runs, at).filter(|&range| self.is_key(vendor, range))
+    fn published(&self, vendor: &'r Vendor, shape: usize, at: usize) -> Option<(usize, usize)> {
+        let shape = &vendor.shapes[shape];
+        if !self.can_begin(vendor, shape, at) {
+            return None;
+        }
+        shape.around(&self.runs, at).filter(|&range| self.is_key(vendor, shape, range))
     }
 
-    fn loosened(&self, vendor: &Vendor, shape: usize, at: usize) -> Option<(usize, usize)> {
+    fn loosened(&self, vendor: &'r Vendor, shape: usize, at: usize) -> Option<(usize, usize)> {
         let text = self.runs.text;
         let shape = &vendor.loosened[shape];
+        if !self.can_begin(vendor, shape, at) {
+            return None;
+        }
         let (start, end) = shape.around(&self.runs, at)?;
         let random = if shape.is_weak() {
-            value::is_dense(&text[start..end], 8) && !joined(text, start)
+            !joined(text, start) && value::is_dense(&text[start..end], 8)
         } else {
             let rest = &text[at + shape.keyword().map_or(0, str::len)..end];
             !value::is_wordy(&rest[..rest.len().min(64)])
         };
-        (random && self.is_key(vendor, (start, end))).then_some((start, end))
+        if !random {
+            self.refuse(shape, (start, end));
+        }
+        (random && self.is_key(vendor, shape, (start, end))).then_some((start, end))
     }
 
-    fn is_key(&self, vendor: &Vendor, (start, end): (usize, usize)) -> bool {
+    /// Whether a key of this shape can have its literal here. This costs less than reading the key, and text that repeats a
+    /// prefix mostly fails it.
+    fn can_begin(&self, vendor: &Vendor, shape: &Shape, at: usize) -> bool {
+        !shape.begins_with_keyword()
+            || (!self.was_refused(shape, at) && (vendor.glued || starts_clean(self.runs.text, at)))
+    }
+
+    fn is_key(&self, vendor: &Vendor, shape: &'r Shape, (start, end): (usize, usize)) -> bool {
         let key = &self.runs.text[start..end];
-        (vendor.glued || starts_clean(self.runs.text, start))
-            && !inside_base64(self.runs.text, start, end)
-            && !value::is_filler(key)
-            && (vendor.entropy == 0.0 || value::entropy(key) >= vendor.entropy)
+        if !(vendor.glued || starts_clean(self.runs.text, start)) || inside_base64(self.runs.text, start, end)
+        {
+            return false;
+        }
+        let random =
+            !value::is_filler(key) && (vendor.entropy == 0.0 || value::entropy(key) >= vendor.entropy);
+        if !random {
+            self.refuse(shape, (start, end));
+        }
+        random
     }
 
     fn words(&mut self, content: Content) {
         let rules: &'r Standard = self.rules.standard;
-        let mut done = 0;
+        let (mut done, mut cookies_read) = (0, 0);
         let mut commands_read = vec![0; rules.commands.len()];
         for hit in rules.words.find_iter(self.runs.text) {
             if hit.start() < done {
@@ -273,8 +359,11 @@ impl<'r> Scan<'_, 'r> {
             match rules.word_meanings[hit.pattern().as_usize()] {
                 Meaning::Named { class, whole, cookie } => {
                     if cookie {
+                        if hit.start() < cookies_read {
+                            continue;
+                        }
                         let found = &mut self.found;
-                        url::cookies(&self.runs, hit.end(), |start, end| {
+                        cookies_read = url::cookies(&self.runs, hit.end(), |start, end| {
                             found.push(Finding { start, end, rank: Rank::Named, kind: "cookie" });
                         });
                         continue;

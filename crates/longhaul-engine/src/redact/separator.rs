@@ -1,11 +1,13 @@
 //! What stands between a name and its value, and where the value begins and ends.
 
-use super::shape::{Alphabet, Runs};
+use super::shape::{Alphabet, Landmark, Runs};
 
 /// A separator is looked at no further than this.
 const NEAR: usize = 64;
 /// The space around a separator is not longer than this.
 const SPACE: usize = 40;
+/// The text of an XML element that holds a secret is shorter than this, in bytes.
+const LONGEST_ELEMENT: usize = 4096;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Separator {
@@ -152,8 +154,8 @@ fn closing_quote(text: &[u8], at: usize) -> (bool, usize) {
 pub(super) fn value_range(runs: &Runs, at: usize, separator: Separator) -> Option<(usize, usize, bool)> {
     let text = runs.text;
     if separator == Separator::Tag {
-        let end = at + memchr::memchr(b'<', &text[at..text.len().min(at + 4096)])?;
-        return Some((at, end, true));
+        let end = runs.next(Landmark::Tag, at);
+        return (end < text.len() && end - at < LONGEST_ELEMENT).then_some((at, end, true));
     }
     let at = past_line_break(text, at);
     // `b"…"`, `r'…'` and their like.
@@ -172,7 +174,7 @@ pub(super) fn value_range(runs: &Runs, at: usize, separator: Separator) -> Optio
     }
     let mut end = runs.end(Alphabet::Bare, at);
     if separator == Separator::Encoded {
-        end = end.min(runs.encoded_ampersand(at));
+        end = end.min(runs.next(Landmark::EncodedAmpersand, at));
     }
     let trailing =
         text[at..end].iter().rev().take(3).take_while(|byte| matches!(byte, b'.' | b':' | b'?')).count();
@@ -197,7 +199,8 @@ fn quote_end(text: &[u8], from: usize, quote: u8, slashes: usize) -> Option<usiz
         if text[found] == b'\n' {
             return None;
         }
-        let escapes = text[from..found].iter().rev().take_while(|&&byte| byte == b'\\').count();
+        let escapes =
+            text[from..found].iter().rev().take(slashes + 1).take_while(|&&byte| byte == b'\\').count();
         if escapes <= slashes {
             return Some(found - escapes);
         }

@@ -8,7 +8,8 @@
 //! for from [`LEAST`] of its published length on, without an upper bound and in a wider alphabet. `{hex:=8}` is meant as it
 //! stands. What the width lets in, words and names of things, is told apart by how random it looks (`value`).
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 /// A set of bytes that keys are written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,9 @@ pub(super) enum Alphabet {
     Dotted,
     Tilde,
     Crypt,
+    /// What a private key block is made of: base64, headers, line ends plain or escaped, quotes and plus signs of source code that
+    /// spells it out.
+    Block,
     /// Whatever an unquoted value can hold: it ends at white space, quotes and list punctuation.
     Bare,
 }
@@ -59,6 +63,10 @@ const fn members(byte: u8) -> u16 {
     let bare = !(byte <= b' '
         || matches!(byte, b'"' | b'\'' | b'`' | b',' | b';' | b'&' | b'<' | b'>' | b')' | b'}' | b']')
         || matches!(byte, b'\\' | b'|' | b'(' | b'{' | b'[' | 0x7f));
+    let block = base62
+        || byte.is_ascii_whitespace()
+        || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'\\' | b'"' | b'\'' | b',' | b':' | b'.')
+        || matches!(byte, b'(' | b')' | b'_' | b'*' | b';' | b'#' | b'>' | b'|');
     let sets = [
         digit,
         digit || matches!(byte, b'a'..=b'f'),
@@ -74,6 +82,7 @@ const fn members(byte: u8) -> u16 {
         url64 || byte == b'.',
         url64 || matches!(byte, b'.' | b'~'),
         base62 || matches!(byte, b'.' | b'/'),
+        block,
         bare,
     ];
     let mut bits = 0;
@@ -118,49 +127,86 @@ impl Alphabet {
     }
 }
 
-/// Remembers where the last runs ended, so that text made of one endless run with a thousand prefixes inside is still
-/// read once. Two runs an alphabet are enough: a shape has at most two open runs of the same alphabet.
+/// Remembers where runs end, so that text made of one endless run with a thousand prefixes inside is still read once.
 pub(super) struct Runs<'t> {
     pub(super) text: &'t [u8],
-    known: [[Cell<(usize, usize)>; 2]; 15],
-    /// From where `%26` was looked for, and where it is.
-    ampersand: Cell<(usize, usize)>,
+    /// The ends of long runs by their beginnings, for each alphabet, and the run that was asked for last.
+    known: [RefCell<BTreeMap<usize, usize>>; ALPHABET_COUNT],
+    last: [Cell<(usize, usize)>; ALPHABET_COUNT],
+    /// For each landmark, from where it was looked for, and where it is.
+    landmarks: [Cell<(usize, usize)>; LANDMARK_COUNT],
+}
+
+const ALPHABET_COUNT: usize = Alphabet::Bare as usize + 1;
+
+/// Runs that are no longer than this, in bytes, are cheaper to read again than to remember.
+const SHORT_RUN: usize = 32;
+
+/// A text that rules look for from many places: each stretch is searched once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Landmark {
+    /// `&` in percent-encoding.
+    EncodedAmpersand,
+    /// The beginning of a tag.
+    Tag,
+    /// The line before the private part of a `PuTTY` key file.
+    PrivateLines,
+}
+
+const LANDMARK_COUNT: usize = Landmark::PrivateLines as usize + 1;
+
+impl Landmark {
+    fn text(self) -> &'static [u8] {
+        match self {
+            Self::EncodedAmpersand => b"%26",
+            Self::Tag => b"<",
+            Self::PrivateLines => b"Private-Lines:",
+        }
+    }
 }
 
 impl<'t> Runs<'t> {
     pub(super) fn over(text: &'t [u8]) -> Self {
-        Self { text, known: Default::default(), ampersand: Cell::new((1, 0)) }
+        let landmarks = std::array::from_fn(|_| Cell::new((1, 0)));
+        Self { text, known: Default::default(), last: Default::default(), landmarks }
     }
 
-    /// The next percent-encoded `&` from `start`, or the end of the text.
-    pub(super) fn encoded_ampersand(&self, start: usize) -> usize {
-        let (from, found) = self.ampersand.get();
+    /// The next landmark from `start`, or the end of the text.
+    pub(super) fn next(&self, landmark: Landmark, start: usize) -> usize {
+        let known = &self.landmarks[landmark as usize];
+        let (from, found) = known.get();
         if from <= start && start <= found {
             return found;
         }
-        let found =
-            memchr::memmem::find(&self.text[start..], b"%26").map_or(self.text.len(), |at| start + at);
-        self.ampersand.set((start, found));
+        let found = memchr::memmem::find(&self.text[start..], landmark.text())
+            .map_or(self.text.len(), |at| start + at);
+        known.set((start, found));
         found
     }
 
     /// Where the run of `alphabet` that holds `start` ends; `start` itself if there is none.
     pub(super) fn end(&self, alphabet: Alphabet, start: usize) -> usize {
-        let known = &self.known[alphabet as usize];
-        for run in known {
-            let (from, to) = run.get();
-            if from <= start && start < to {
-                return to;
-            }
+        let last = &self.last[alphabet as usize];
+        let (from, to) = last.get();
+        if from <= start && start < to {
+            return to;
         }
         let rest = self.text.get(start..).unwrap_or_default();
-        let length = rest.iter().position(|&byte| !alphabet.holds(byte)).unwrap_or(rest.len());
-        // Short runs are cheaper to read again than to remember.
-        if length > 32 {
-            known[1].set(known[0].get());
-            known[0].set((start, start + length));
+        let outside = |&byte: &u8| !alphabet.holds(byte);
+        if let Some(length) = rest[..rest.len().min(SHORT_RUN)].iter().position(outside) {
+            return start + length;
         }
-        start + length
+        let mut known = self.known[alphabet as usize].borrow_mut();
+        let (from, to) = match known.range(..=start).next_back() {
+            Some((&from, &to)) if start < to => (from, to),
+            _ => (start, start + rest.iter().position(outside).unwrap_or(rest.len())),
+        };
+        if from == start {
+            known.insert(from, to);
+        }
+        last.set((from, to));
+        to
     }
 }
 
@@ -246,6 +292,16 @@ impl Shape {
         self.keyword().is_none_or(|literal| {
             literal.len() <= 3 || literal.bytes().all(|byte| byte.is_ascii_alphabetic())
         })
+    }
+
+    /// Whether the shape is a literal and one run behind it, so that all keys that begin inside such a run end where it ends.
+    pub(super) fn is_one_run(&self) -> bool {
+        matches!(self.parts.as_slice(), [Part::Text(_), Part::Run { .. }])
+    }
+
+    /// Whether the literal is the first part.
+    pub(super) fn begins_with_keyword(&self) -> bool {
+        self.anchor == Some(0)
     }
 
     /// The literal to look for, if the shape has one.

@@ -82,8 +82,8 @@ fn authority(rest: &[u8]) -> &[u8] {
     &rest[..rest.iter().position(|&byte| ends(byte)).unwrap_or(rest.len())]
 }
 
-/// The values of `a=b; c=d` behind a cookie header, each long enough or random enough to be a session.
-pub(super) fn cookies(runs: &Runs, header_end: usize, mut found: impl FnMut(usize, usize)) {
+/// The values of `a=b; c=d` behind a cookie header, each long enough or random enough to be a session. Returns where the list ends.
+pub(super) fn cookies(runs: &Runs, header_end: usize, mut found: impl FnMut(usize, usize)) -> usize {
     const SESSIONS: [&[u8]; 6] = [b"sess", b"sid", b"auth", b"token", b"jwt", b"remember"];
     const ATTRIBUTES: [&[u8]; 6] = [b"path", b"domain", b"expires", b"max-age", b"samesite", b"version"];
     let text = runs.text;
@@ -96,25 +96,26 @@ pub(super) fn cookies(runs: &Runs, header_end: usize, mut found: impl FnMut(usiz
         let name_end =
             at + text[at.min(limit)..limit].iter().take_while(|&&byte| Alphabet::Dotted.holds(byte)).count();
         if name_end == at || text.get(name_end) != Some(&b'=') {
-            return;
+            return at;
         }
         let start = name_end + 1;
         let end = runs.end(Alphabet::Bare, start);
         let attribute = ATTRIBUTES.iter().any(|known| known.eq_ignore_ascii_case(&text[at..name_end]));
-        let session = SESSIONS.iter().any(|known| {
-            let name = text[at..name_end].to_ascii_lowercase();
-            memchr::memmem::find(&name, known).is_some()
-        });
         let value = &text[start..end];
-        let telling = session && value.len() >= 8 && !value::is_wordy(value) && !value::is_filler(value);
+        let session = || {
+            let name = text[at..name_end].to_ascii_lowercase();
+            SESSIONS.iter().any(|known| memchr::memmem::find(&name, known).is_some())
+        };
+        let telling = value.len() >= 8 && session() && !value::is_wordy(value) && !value::is_filler(value);
         if !attribute && (telling || value::is_dense(value, 12)) {
             found(start, end);
         }
         at = end;
         if text.get(at) != Some(&b';') {
-            return;
+            break;
         }
     }
+    at
 }
 
 /// The whole of a `Name=value;Name=value` list around a secret value, if it is a connection string: it tells where the

@@ -1,5 +1,6 @@
 //! Is this value a secret, or does it only stand where one would: a placeholder, a look-up, a type, a word?
 
+use super::judged::{MAX_JUDGED_BYTES, judged};
 use super::label;
 use super::placeholders::Placeholders;
 
@@ -18,9 +19,6 @@ pub(super) enum Class {
     Header,
 }
 
-/// No value is judged by more than its first bytes, so that judging is cheap however long the value is.
-const JUDGED: usize = 256;
-
 /// What a value is made of.
 struct Look {
     length: usize,
@@ -37,6 +35,30 @@ struct Look {
     case_changes: usize,
 }
 
+const DIGIT: u8 = 1;
+const UPPER: u8 = 2;
+const LOWER: u8 = 4;
+const CONSONANT: u8 = 8;
+/// A hexadecimal digit, or the dash between groups of them.
+const HEX: u8 = 16;
+
+/// What each byte is, as bits: values are judged byte by byte, again for every name that stands before them.
+const KINDS: [u8; 256] = {
+    let mut kinds = [0; 256];
+    let mut at = 0;
+    while at < 128 {
+        let byte = at as u8;
+        let vowel = matches!(byte | 0x20, b'a' | b'e' | b'i' | b'o' | b'u' | b'y');
+        kinds[at] = DIGIT * byte.is_ascii_digit() as u8
+            | UPPER * byte.is_ascii_uppercase() as u8
+            | LOWER * byte.is_ascii_lowercase() as u8
+            | CONSONANT * (byte.is_ascii_alphabetic() && !vowel) as u8
+            | HEX * (byte.is_ascii_hexdigit() || byte == b'-') as u8;
+        at += 1;
+    }
+    kinds
+};
+
 impl Look {
     fn at(value: &[u8]) -> Self {
         let mut look = Look {
@@ -50,29 +72,24 @@ impl Look {
             consonants: 0,
             case_changes: 0,
         };
-        let (mut seen, mut run, mut run_digits, mut run_letters, mut row) = (0u128, 0, 0, 0, 0);
+        let (mut seen, mut run, mut run_kinds, mut row) = (0u128, 0, 0, 0);
         let mut last = 0;
-        for &byte in &value[..value.len().min(JUDGED)] {
+        for &byte in &value[..value.len().min(MAX_JUDGED_BYTES)] {
+            let kind = KINDS[byte as usize];
             seen |= 1 << (byte & 0x7f);
-            look.digits += usize::from(byte.is_ascii_digit());
-            look.uppers += usize::from(byte.is_ascii_uppercase());
-            look.lowers += usize::from(byte.is_ascii_lowercase());
-            look.case_changes += usize::from(last != 0 && is_case_change(last, byte));
-            if byte.is_ascii_alphanumeric() {
-                run += 1;
-                run_digits += usize::from(byte.is_ascii_digit());
-                run_letters += usize::from(byte.is_ascii_alphabetic());
-            } else {
-                (run, run_digits, run_letters) = (0, 0, 0);
-            }
-            look.hex &= byte.is_ascii_hexdigit() || byte == b'-';
-            if run_digits > 0 && run_letters > 0 {
+            look.digits += usize::from(kind & DIGIT != 0);
+            look.uppers += usize::from(kind & UPPER != 0);
+            look.lowers += usize::from(kind & LOWER != 0);
+            look.case_changes += usize::from((last | kind) & (UPPER | LOWER) == UPPER | LOWER);
+            look.hex &= kind & HEX != 0;
+            let in_run = kind & (DIGIT | UPPER | LOWER);
+            (run, run_kinds) = if in_run == 0 { (0, 0) } else { (run + 1, run_kinds | in_run) };
+            if run_kinds & DIGIT != 0 && run_kinds & (UPPER | LOWER) != 0 {
                 look.core = look.core.max(run);
             }
-            let consonant = byte.is_ascii_alphabetic() && !b"aeiouyAEIOUY".contains(&byte);
-            row = if consonant { row + 1 } else { 0 };
+            row = if kind & CONSONANT == 0 { 0 } else { row + 1 };
             look.consonants = look.consonants.max(row);
-            last = byte;
+            last = kind;
         }
         look.distinct = seen.count_ones();
         look
@@ -84,7 +101,7 @@ impl Look {
 
     /// Drawn at random, as far as one can tell: letters with digits among them, or letters that no word has in that order.
     fn is_dense(&self, min: usize) -> bool {
-        let judged = self.length.min(JUDGED);
+        let judged = self.length.min(MAX_JUDGED_BYTES);
         if judged < min || self.distinct < 5 {
             return false;
         }
@@ -128,7 +145,7 @@ pub(super) enum Written {
 pub(super) fn is_secret(value: &[u8], class: Class, written: Written, placeholders: &Placeholders) -> bool {
     fits(value, class, written)
         && (written == Written::Argument
-            || !value[..value.len().min(JUDGED)].iter().any(u8::is_ascii_whitespace)
+            || !judged(value).iter().any(u8::is_ascii_whitespace)
             || (written == Written::Quoted
                 && matches!(class, Class::Password | Class::Secret)
                 && label::is_passphrase(value, placeholders)))
@@ -163,7 +180,9 @@ pub(super) fn fits(value: &[u8], class: Class, written: Written) -> bool {
     let look = || Look::at(value);
     match (class, written) {
         (Class::Password, Written::Spoken) => {
-            value.len() >= 6 && value.iter().take(JUDGED).any(u8::is_ascii_digit) && look().letters() > 0
+            value.len() >= 6
+                && value.iter().take(MAX_JUDGED_BYTES).any(u8::is_ascii_digit)
+                && look().letters() > 0
         }
         (Class::Password, Written::Loose) => !is_word(value),
         (Class::Header, _) => !is_word(value) || value.len() >= 16,
@@ -186,13 +205,17 @@ pub(super) fn is_dense(value: &[u8], min: usize) -> bool {
 
 /// Words, written as names of things are: `config_user_agent`, `some-long-title-2`, `readTimeout`.
 pub(super) fn is_wordy(value: &[u8]) -> bool {
-    let judged = &value[..value.len().min(JUDGED)];
-    let mut parts = judged.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
-    parts.all(|part| match Look::at(part) {
-        look if look.letters() == part.len() => {
-            part.len() <= 14 && look.case_changes * 100 < part.len().max(5) * 42
+    let mut parts = judged(value).split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| !part.is_empty());
+    parts.all(|part| {
+        if part.len() > 14 {
+            return false;
         }
-        look => look.digits == part.len() && part.len() <= 4,
+        let digits = part.iter().filter(|byte| byte.is_ascii_digit()).count();
+        if digits > 0 {
+            return digits == part.len() && digits <= 4;
+        }
+        let changes = part.windows(2).filter(|pair| is_case_change(pair[0], pair[1])).count();
+        changes * 100 < part.len().max(5) * 42
     })
 }
 
@@ -202,17 +225,18 @@ pub(super) fn is_resource_name(value: &[u8]) -> bool {
         let letters = part.iter().take_while(|byte| byte.is_ascii_lowercase()).count();
         !part.is_empty() && part[letters..].iter().all(u8::is_ascii_digit)
     };
-    value.contains(&b'-') && value.len() <= JUDGED && value.split(|&byte| byte == b'-').all(part)
+    value.len() <= MAX_JUDGED_BYTES && value.contains(&b'-') && value.split(|&byte| byte == b'-').all(part)
 }
 
 /// Several words with something between them.
 pub(super) fn is_made_of_words(value: &[u8]) -> bool {
-    value.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| part.len() >= 3).count() >= 2
+    judged(value).split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| part.len() >= 3).nth(1).is_some()
 }
 
 /// `DEFAULT_PASSWORD`, `readPassword`: what code calls things, where a bare word would be a value.
 fn is_code_name(value: &[u8]) -> bool {
     let look = Look::at(value);
+    let value = judged(value);
     let letters = value.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
     let constant = value.contains(&b'_') && look.lowers == 0;
     letters && (constant || (value[0].is_ascii_lowercase() && look.case_changes >= 1 && look.length < 32))
@@ -232,7 +256,7 @@ pub(super) fn is_file_name(value: &[u8]) -> bool {
     const ENDINGS: &str = "js mjs cjs ts tsx jsx css scss map json jsonl yaml yml toml xml html htm md txt log csv png jpg jpeg gif svg \
                            webp ico woff woff2 ttf py pyc rs go java class jar rb php c h cpp hpp cs sh ps1 bat sql db lock zip gz \
                            tgz tar whl pdf pem crt cer pub env ini cfg conf tmp bak so dll exe snap";
-    let judged = &value[..value.len().min(JUDGED)];
+    let judged = judged(value);
     let Some(dot) = memchr::memrchr(b'.', judged) else { return false };
     let ending = &judged[dot + 1..];
     dot > 0 && ENDINGS.split_whitespace().any(|known| known.as_bytes().eq_ignore_ascii_case(ending))
@@ -240,7 +264,7 @@ pub(super) fn is_file_name(value: &[u8]) -> bool {
 
 /// Shannon's entropy of the first bytes, in bits a character.
 pub(super) fn entropy(value: &[u8]) -> f64 {
-    let judged = &value[..value.len().min(JUDGED)];
+    let judged = judged(value);
     let mut counts = [0u16; 256];
     for &byte in judged {
         counts[byte as usize] += 1;
@@ -257,7 +281,7 @@ pub(super) fn entropy(value: &[u8]) -> f64 {
 /// `xxxx`, `****`, `0000`, `AKIA…EXAMPLE`: what documentation writes where a key would be. A name that says what the value is
 /// counts for more than how it ends.
 pub(super) fn is_filler(value: &[u8]) -> bool {
-    let judged = &value[..value.len().min(JUDGED)];
+    let judged = judged(value);
     value.ends_with(b"EXAMPLE")
         || value.ends_with(b"EXAMPLEKEY")
         || memchr::memmem::find(judged, b"EXAMPLEEXAMPLE").is_some()
@@ -266,12 +290,13 @@ pub(super) fn is_filler(value: &[u8]) -> bool {
 
 /// An id in capitals that ends like an example: ids are no secrets, and this one is nobody's.
 fn is_example_id(value: &[u8]) -> bool {
-    value.ends_with(b"EXAMPLE") && value.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+    value.ends_with(b"EXAMPLE")
+        && judged(value).iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
 /// `xxxx`, `****`, `0000`: the same character over and over.
 fn is_masked(value: &[u8]) -> bool {
-    let judged = &value[..value.len().min(JUDGED)];
+    let judged = judged(value);
     let body = judged.iter().filter(|byte| matches!(byte, b'x' | b'X' | b'*' | b'#' | b'0')).count();
     let filler = body + judged.iter().filter(|byte| matches!(byte, b'.' | b'-' | b'_')).count();
     let row = longest_row(judged);
@@ -295,21 +320,21 @@ fn longest_row(value: &[u8]) -> usize {
 
 /// A regular expression: what a secret looks like, and none.
 fn is_pattern(value: &[u8]) -> bool {
-    let judged = &value[..value.len().min(JUDGED)];
+    let judged = judged(value);
     [&b"(?"[..], b"[a-z", b"[A-Z", b"[0-9", b"\\d", b"\\w"]
         .iter()
         .any(|sign| memchr::memmem::find(judged, sign).is_some())
 }
 
 fn is_path(value: &[u8]) -> bool {
-    let head = &value[..value.len().min(JUDGED)];
+    let head = judged(value);
     [&b"/"[..], b"./", b"../", b"~/", b"http:", b"https:", b"C:"].iter().any(|start| head.starts_with(start))
         || memchr::memmem::find(head, b"://").is_some()
 }
 
 /// Names joined by dots, and what only code has: `XSalsa20.key_length`, `var.db_password`, `a::b`.
 fn is_expression(value: &[u8]) -> bool {
-    let head = &value[..value.len().min(JUDGED)];
+    let head = judged(value);
     let referred = head.strip_prefix(b"*").or_else(|| head.strip_prefix(b"&"));
     if referred.is_some_and(is_identifier) {
         return true;
@@ -321,11 +346,15 @@ fn is_expression(value: &[u8]) -> bool {
 }
 
 pub(super) fn is_identifier(part: &[u8]) -> bool {
+    let part = judged(part);
     part.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
         && part.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
         && part.iter().filter(|byte| byte.is_ascii_digit()).count() <= 2
 }
 
 fn is_word(value: &[u8]) -> bool {
-    value.iter().take(JUDGED).all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-' | b'.'))
+    value
+        .iter()
+        .take(MAX_JUDGED_BYTES)
+        .all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'-' | b'.'))
 }

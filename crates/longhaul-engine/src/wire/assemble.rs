@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::recognise::Channel;
 use super::spoken::{self, Heard, SpokenCall};
 use super::{Note, NoteKind};
+use crate::hosted::{self, By};
 use crate::json::Span;
 use crate::texts::{CHECKPOINT_OPENING, is_framed};
 use crate::transcript::{Block, BlockKind, ElementId, Exchange, Place, Speaker, Status, Unit, UnitKind};
@@ -25,6 +26,8 @@ pub(super) struct Assembler<'b> {
     replying: bool,
     /// The step, before this message, whose call was written as text and may be answered by text.
     spoken: Option<(usize, Option<SpokenCall>)>,
+    /// The newest text of a reply: its unit, and its place among the blocks of the reply.
+    newest_text: Option<(usize, usize)>,
     /// Whether the block before, in this message, was tool output as text.
     observing: bool,
     prompt_openings: Vec<String>,
@@ -49,7 +52,9 @@ impl<'b> Assembler<'b> {
         if let Some(Unit { kind: UnitKind::Step { reply, exchanges }, .. }) = self.units.last()
             && exchanges.is_empty()
         {
-            let call = reply.iter().rev().find(|b| b.kind == BlockKind::Text).and_then(spoken::call_at_end);
+            // Looked up, not looked for: a reply may have thousands of blocks, and each begins a message here.
+            let newest = self.newest_text.filter(|(unit, _)| *unit == last);
+            let call = newest.and_then(|(_, at)| reply.get(at)).and_then(spoken::call_at_end);
             self.spoken = Some((last, call));
         }
     }
@@ -93,8 +98,12 @@ impl<'b> Assembler<'b> {
             let place = block.place;
             return self.push(UnitKind::Checkpoint(block), place);
         }
-        if let Some((reply, _)) = self.step(block.place) {
-            push_exact(reply, block);
+        let is_text = block.kind == BlockKind::Text;
+        let Some((reply, _)) = self.step(block.place) else { return };
+        let at = reply.len();
+        push_exact(reply, block);
+        if is_text {
+            self.newest_text = Some((self.units.len() - 1, at));
         }
     }
 
@@ -133,6 +142,7 @@ impl<'b> Assembler<'b> {
         if let UnitKind::Checkpoint(block) = &last.kind {
             last.kind = UnitKind::Step { reply: vec![block.clone()], exchanges: Vec::new() };
             self.replying = true;
+            self.newest_text = Some((self.units.len() - 1, 0));
         }
     }
 
@@ -181,6 +191,10 @@ impl<'b> Assembler<'b> {
             (BlockKind::Text, spoken) => {
                 let call = spoken.as_ref().and_then(|(_, call)| call.as_ref());
                 match spoken::hear(&block, call, &self.prompt_openings) {
+                    Heard::Host | Heard::User if !self.observing && spoken::may_relay(&block) => {
+                        // What answers a call in words may be a tool's output, whatever it looks like.
+                        relayed(&block, call.is_none())
+                    }
                     Heard::Observation if spoken.is_none() || self.channel == Channel::Own => Heard::Unsure,
                     // A header block says "result", the next block is the result.
                     Heard::User if self.observing => Heard::Observation,
@@ -288,6 +302,18 @@ fn push_exact<T>(list: &mut Vec<T>, value: T) {
         list.reserve_exact(1);
     }
     list.push(value);
+}
+
+/// Whose words a host wrapped in a block of its own. What is not all of the block stands beside words that somebody else may have
+/// written, a file that is shown, say.
+fn relayed(block: &Block<'_>, is_sure: bool) -> Heard {
+    let text = block.text();
+    match (hosted::whole(&text), hosted::behind(&text)) {
+        (Some(words), _) if words.by == By::Person && is_sure => Heard::User,
+        (Some(_), _) | (None, Some(_)) => Heard::Unsure,
+        (None, None) if spoken::is_host(block) => Heard::Host,
+        (None, None) => Heard::User,
+    }
 }
 
 /// Whether a block could be a checkpoint. Whether it is one of the session, a plan says, which has its key and its ledger.

@@ -5,6 +5,7 @@
 
 use serde::Deserialize;
 
+use crate::hosted;
 use crate::transcript::Block;
 
 #[derive(Deserialize)]
@@ -127,6 +128,17 @@ pub(super) fn hear(block: &Block<'_>, after: Option<&SpokenCall>, earlier_openin
         Certainty::Likely if closes() => Heard::Observation,
         Certainty::Likely => Heard::Unsure,
     }
+}
+
+/// Whether a block of a user's message may hold words that a host passes on.
+pub(super) fn may_relay(block: &Block<'_>) -> bool {
+    hosted::may_end(&block.ending(GLANCE)) || hosted::may_open(block.opening(GLANCE).trim_start())
+}
+
+/// Whether the program around the model says it.
+pub(super) fn is_host(block: &Block<'_>) -> bool {
+    let opening = block.opening(GLANCE);
+    TABLE.host_openers.iter().any(|opener| opening.trim_start().starts_with(opener.as_str()))
 }
 
 /// The first line of a prompt, if it is long enough to recognise a template by.

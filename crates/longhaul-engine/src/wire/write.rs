@@ -32,6 +32,10 @@ pub fn instructs(transcript: &Transcript<'_>, unit: &Unit<'_>) -> bool {
 
 /// The `type` of an object.
 fn kind_of(body: &str, at: Span) -> Option<Cow<'_, str>> {
+    // A scanner that fails looks for the line and column in all of the body: nothing that a client can send a million of.
+    if !body[at.range()].starts_with('{') {
+        return None;
+    }
     let mut kind = None;
     let scanned = Scanner::within(body, at).members(|scanner, key, _| {
         let (value, value_kind) = scanner.value()?;

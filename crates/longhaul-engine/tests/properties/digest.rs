@@ -14,6 +14,7 @@ tests! {
         what_the_task_is_about_is_kept,
         a_handle_is_carried,
         facts_come_first,
+        a_total_is_never_of_a_line_of_a_log,
         any_text_is_digested,
         any_kind_is_forced_on_any_text,
     ],
@@ -171,6 +172,53 @@ fn facts_come_first() {
                 assert!(made.text.contains(told), "{told:?} is missing in\n{}", made.text);
             }
         }
+    }
+}
+
+/// Logs of every shape: whatever number stands before whatever word, no line with a time and a level has a total in it.
+fn a_total_is_never_of_a_line_of_a_log() {
+    const TIMES: [&str; 5] = [
+        "2026-03-01 10:00:{s}",
+        "2026-03-01T10:00:{s}Z",
+        "[10:00:{s}]",
+        "10:00:{s},123",
+        "Mar  1 10:00:{s} host app[77]:",
+    ];
+    const LEVELS: [&str; 6] = ["ERROR", "WARN", "INFO", "[error]", "WARNING", "DEBUG"];
+    const SAYS: [&str; 6] = [
+        "failed",
+        "3 failed, 2 passed in 4s",
+        "12 rows skipped",
+        "errors: 7 errors so far",
+        "snapshot 5 failed",
+        "1700000049 errors",
+    ];
+    for time in TIMES {
+        for level in LEVELS {
+            for says in SAYS {
+                let line = |n: usize| format!("{} {level} {says}", time.replace("{s}", &format!("{n:02}")));
+                let text: String = (0..50).map(|n| line(n) + "\n").collect();
+                let facts = Facts::of(&text);
+                let totals: Vec<_> = facts.of_kind(FactKind::Total).map(|fact| fact.text.clone()).collect();
+                assert!(totals.is_empty(), "{totals:?} of {}", line(49));
+                let made = digest(&of(&text, &Focus::none()), Tokens(150));
+                assert_ne!(made.kind, Kind::Tests, "{}", made.text);
+                assert!(!made.text.contains("[totals"), "{}", made.text);
+            }
+        }
+    }
+    // The seconds of a clock are none where no level says that it is a log, and a true total with a time before it is one.
+    for (line, totals) in [
+        ("10:00:49 failed", &[][..]),
+        ("at 2026-03-01 10:00:49 errors were seen", &[]),
+        ("took 0.12 failed", &[]),
+        ("2026-03-01T10:00:49.1234567Z 3 failed, 12 passed in 0.31s", &["3 failed", "12 passed"]),
+        ("3 failed, 1,204 passed", &["3 failed", "1,204 passed"]),
+        ("(3 errors)", &["3 errors"]),
+    ] {
+        let facts = Facts::of(line);
+        let found: Vec<_> = facts.of_kind(FactKind::Total).map(|fact| fact.text.as_ref()).collect();
+        assert_eq!(found, totals, "{line}");
     }
 }
 

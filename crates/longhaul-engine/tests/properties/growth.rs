@@ -4,13 +4,16 @@
 //! Work is the time that this thread had on a processor, the least of several runs. The limit is an exponent, so that it says the
 //! same of every shape; a shape that misses it is measured again, because a busy machine makes some runs look larger.
 
+use crate::support::slow::{self, TARGETS, repeat, search};
 use crate::support::{policy, processor_time};
-use longhaul_engine::cache::{Carrier, Rules};
+use longhaul_engine::cache::{Carrier, Rules as CacheRules};
+use longhaul_engine::check::Target;
 use longhaul_engine::cost::{Course, Marks, Replay, Session};
 use longhaul_engine::known::Known;
 use longhaul_engine::models::Caching;
 use longhaul_engine::plan::{Compressor, Engine, Wish};
 use longhaul_engine::policy::{CacheStrategy, CacheTtl, Config};
+use longhaul_engine::redact::{Content, Redactor, Rules};
 use longhaul_engine::{Dialect, Tokens, models, prices, wire};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -18,6 +21,10 @@ use std::time::Duration;
 tests! {
     always: [
         a_compaction_takes_time_in_proportion_to_the_body,
+        many_small_things_take_time_in_proportion_to_their_number,
+        slow_units_take_time_in_proportion_to_their_text,
+        what_a_search_finds_slow_takes_time_in_proportion_to_its_text,
+        a_repeated_prefix_is_redacted_nearly_as_fast_as_ordinary_text,
         a_replay_takes_time_in_proportion_to_the_steps,
     ],
     real: [],
@@ -28,6 +35,11 @@ const EXPONENT: f64 = 1.15;
 const TIMES: usize = 8;
 const RUNS: usize = 3;
 const ATTEMPTS: usize = 6;
+/// The same for short units, of which a compaction reads more from some size on: quadratic work has 2.
+const STEEPEST: f64 = 1.4;
+/// How many times as much a repeated prefix may cost as ordinary text, in a build that is hardly optimised. Optimised, 408 of 422
+/// prefixes are redacted at 50 MB/s or more, and the slowest, which have another prefix inside, at 12 (`slow_inputs -- prefixes`).
+const DEAREST_PREFIX: f64 = 24.0;
 
 /// A shape: its name, how many of it are one, and the messages that have so many.
 type Shape = (&'static str, usize, fn(usize) -> Vec<Value>);
@@ -192,7 +204,7 @@ fn a_replay_takes_time_in_proportion_to_the_steps() {
                     session: &session,
                     requests: &requests,
                     pauses: &vec![Duration::from_secs(10); requests.len()],
-                    rules: Rules::of(&model),
+                    rules: CacheRules::of(&model),
                     price: &prices::find(name).unwrap().price,
                     marks: (model.facts.caching == Caching::Marks).then_some(MARKS),
                 };
@@ -202,6 +214,155 @@ fn a_replay_takes_time_in_proportion_to_the_steps() {
         say!("{exponent:.2} a replay of small steps for {name}, {course}");
         assert!(exponent <= EXPONENT, "{name}, {course}: {exponent:.2}");
     }
+}
+
+/// Messages, blocks and definitions that say nothing, in great number.
+const SMALL: [&str; 16] = [
+    "{}",
+    "[]",
+    "null",
+    "0",
+    "\"\"",
+    "[[[[]]]]",
+    r#"{"role":"user"}"#,
+    r#"{"role":"user","content":""}"#,
+    r#"{"role":"user","content":[]}"#,
+    r#"{"role":"user","content":[{}]}"#,
+    r#"{"role":"user","content":[{"type":"text","text":""}]}"#,
+    r#"{"role":"assistant","content":null,"tool_calls":[{}]}"#,
+    r#"{"role":"system","content":"a"}"#,
+    r#"{"role":"tool"}"#,
+    r#"{"type":"function_call"}"#,
+    r#"{"type":"reasoning"}"#,
+];
+
+/// Bodies with so many of a thing: as messages, as the blocks of one message, and as definitions of tools.
+fn many_of(dialect: Dialect, thing: &str, count: usize) -> [String; 3] {
+    let list = vec![thing; count].join(",");
+    let field = if dialect == Dialect::Responses { "input" } else { "messages" };
+    [
+        format!(r#"{{"model":"gpt-5","{field}":[{list}]}}"#),
+        format!(r#"{{"model":"gpt-5","{field}":[{{"role":"user","content":[{list}]}}]}}"#),
+        format!(r#"{{"model":"gpt-5","tools":[{list}],"{field}":[{{"role":"user","content":"a"}}]}}"#),
+    ]
+}
+
+fn many_small_things_take_time_in_proportion_to_their_number() {
+    const COUNT: usize = 4_000;
+    let policy = policy("gpt-5", 20_000);
+    let wish = Wish { force: true, ..Wish::default() };
+    let mut late = Vec::new();
+    for dialect in [Dialect::Chat, Dialect::Messages, Dialect::Responses] {
+        for thing in SMALL {
+            for place in 0..3 {
+                let exponent = exponent(
+                    |times| many_of(dialect, thing, COUNT * times)[place].clone(),
+                    |body| {
+                        let (transcript, _) = wire::parse(dialect, body).unwrap();
+                        let _ = longhaul_engine::cache::chain(&transcript);
+                        let _ = longhaul_engine::identity::Identities::new([7; 32]).chain(&transcript);
+                        let _ = longhaul_engine::check::check(body, dialect, &Target::of(dialect));
+                        let _ = Compressor.compact(&policy, &wish, &mut Known::default(), &transcript);
+                    },
+                );
+                say!("{exponent:.2} {dialect} {thing} {place}");
+                if exponent > EXPONENT {
+                    late.push(format!("{dialect} {thing} {place}: {exponent:.2}"));
+                }
+            }
+        }
+    }
+    assert!(late.is_empty(), "time grows faster than the number: {late:?}");
+}
+
+/// Units that were found by a search (`cargo run --example slow_inputs`) or reported: what once was quadratic, and what costs most.
+const SLOW_UNITS: [&str; 30] = [
+    "secret:",
+    "=$+++api_key",
+    ":auth",
+    "stripe:",
+    "a=cookie;",
+    "cookie;a=1;",
+    "kind\":\"Secret\"",
+    "{kind\":\"Secret\"",
+    "-----BEGIN PRIVATE KEY----------END ",
+    "PuTTY-User-Key-File-2: ",
+    "password>",
+    "key=\"",
+    "key=\\\"",
+    "key='\\\\\\'",
+    "Password=b1c2;",
+    "private-token:AAck_jetzt",
+    "api-key-api-secret:",
+    "\\n+14155552671",
+    "eyJ-eyJ.",
+    "\\u0067hp_",
+    "Z2hwX2FiY2RlZmdoaWprbG1ub3A",
+    "a\0",
+    "\u{200b}echo 'hunter2' | sudo -kS id",
+    "<system-reminder>\n",
+    "</system-reminder>\n",
+    "<system-reminder>\nThe user sent a new message while you were working:\n</system-reminder>\n",
+    "</feedback>",
+    "\r\nof",
+    "10:00:49 ERROR 3 failed ",
+    "wellinstrumentationinfo",
+];
+
+fn slow_units_take_time_in_proportion_to_their_text() {
+    late_ones(SLOW_UNITS.iter().flat_map(|unit| TARGETS.map(|target| ((*unit).to_owned(), target))));
+}
+
+/// A short run of the search, always from the same seed.
+fn what_a_search_finds_slow_takes_time_in_proportion_to_its_text() {
+    const TRIES: usize = 60;
+    const FINALISTS: usize = 3;
+    let found = TARGETS.into_iter().flat_map(|target| {
+        let slow = search(20_261_118, TRIES, 4 << 10, &target.1);
+        slow.into_iter().take(FINALISTS).map(move |slow| (slow.unit, target))
+    });
+    late_ones(found);
+}
+
+fn late_ones(units: impl Iterator<Item = (String, slow::Target)>) {
+    const BYTES: usize = 16 << 10;
+    let mut late = Vec::new();
+    for (unit, (name, run)) in units {
+        let exponent = exponent(|times| repeat(&unit, BYTES * times), |text| run(text));
+        say!("{exponent:.2} {name}: {unit:?}");
+        if exponent > STEEPEST {
+            late.push(format!("{name}: {unit:?}: {exponent:.2}"));
+        }
+    }
+    assert!(late.is_empty(), "time grows faster than the text: {late:?}");
+}
+
+/// Every prefix of the table, again and again: each hit costs a look, and none may cost much more.
+fn a_repeated_prefix_is_redacted_nearly_as_fast_as_ordinary_text() {
+    const BYTES: usize = 64 << 10;
+    let redact = |text: &str| drop(Redactor::numbered(Rules::default()).redact(text, Content::Text));
+    let cost = |unit: &str| {
+        let text = repeat(unit, BYTES);
+        let time = (0..RUNS).map(|_| slow::spent(|| redact(&text))).min().unwrap();
+        time.as_secs_f64() / text.len() as f64
+    };
+    redact("The tables are read once.");
+    let ordinary = cost("The quick brown fox jumps over the lazy dog, line by line.\n");
+    let mut late = Vec::new();
+    for prefix in slow::prefixes() {
+        let mut times = f64::MAX;
+        for _ in 0..ATTEMPTS {
+            times = times.min(cost(&prefix) / ordinary);
+            if times <= DEAREST_PREFIX {
+                break;
+            }
+        }
+        say!("{times:.1} {prefix:?}");
+        if times > DEAREST_PREFIX {
+            late.push(format!("{prefix:?}: {times:.1}"));
+        }
+    }
+    assert!(late.is_empty(), "a prefix costs more than {DEAREST_PREFIX} times ordinary text: {late:?}");
 }
 
 /// The power of the input's size that the work grows with. What disturbs one attempt does not last to the next: small and large are

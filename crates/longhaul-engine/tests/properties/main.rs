@@ -48,6 +48,7 @@ mod cost_sessions;
 mod digest;
 mod evidence;
 mod growth;
+mod hosted;
 mod look;
 mod lossless;
 mod models;
@@ -82,6 +83,7 @@ fn main() {
         digest::tests,
         evidence::tests,
         growth::tests,
+        hosted::tests,
         look::tests,
         lossless::tests,
         models::tests,

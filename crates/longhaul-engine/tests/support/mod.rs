@@ -10,6 +10,7 @@
 pub mod generate;
 pub mod notation;
 pub mod passes;
+pub mod slow;
 pub mod write;
 
 use std::path::PathBuf;

@@ -174,6 +174,7 @@ impl<'w, 'd> Writer<'w, 'd> {
             What::Said(read, stands) => (Section::Goal, self.said(read, *stands)),
             What::Rule(rule) => (Section::Constraints, vec![Piece::Item(self.line(rule, 600))]),
             What::Heard(read) => (Section::CompletedActions, self.heard(read)),
+            What::Relayed(read) => (Section::CompletedActions, self.relayed(read)),
             What::Answer(read, request) => (Section::CompletedActions, self.answer(read, *request)),
             What::Notes(read, places) => (Section::CompletedActions, self.notes(read, places)),
             What::Change(read, file, size) => (Section::CompletedActions, self.change(read, file, *size)),

@@ -11,6 +11,8 @@ use crate::texts::{Act, Entry};
 const SAID: [usize; 5] = [160, 500, 1_500, 5_000, 20_000];
 /// Of a request that was answered since, no more.
 const SAID_BEFORE: usize = 1_500;
+/// Of words that a host passed on, no more.
+const SAID_RELAYED: usize = 5_000;
 /// Sentences that are quoted of one reply in the middle of its work.
 const SENTENCES: usize = 3;
 const ANSWER: [usize; 4] = [180, 500, 1_400, 4_000];
@@ -42,6 +44,16 @@ impl Writer<'_, '_> {
         let excerpts = Excerpts::of(&words, weigh_said);
         let entry = |most| Entry::new(Act::Message, &Redacted::own(""), &excerpts.within(most));
         [160, 500].map(|most| Piece::Entry(None, entry(most).kept_as(self.handle(read)))).into()
+    }
+
+    /// Forms of words that a host passed on, with where they stood.
+    pub(super) fn relayed(&mut self, read: &Read) -> Vec<Piece> {
+        let words = self.redact(read.words());
+        let excerpts = Excerpts::of(&words, weigh_said);
+        let entry =
+            |most| Entry::new(Act::Message, &Redacted::own("passed on by the host"), &excerpts.within(most));
+        let forms = SAID.into_iter().filter(|most| *most <= SAID_RELAYED);
+        forms.map(|most| Piece::Entry(None, entry(most).kept_as(self.handle(read)))).collect()
     }
 
     pub(super) fn answer(&mut self, read: &Read, request: Option<&Read>) -> Vec<Piece> {

@@ -59,6 +59,7 @@ impl What<'_> {
     pub(super) fn is_action(&self) -> bool {
         match self {
             Self::Heard(_)
+            | Self::Relayed(_)
             | Self::Answer(..)
             | Self::Notes(..)
             | Self::Change(..)
@@ -88,6 +89,8 @@ pub(super) enum What<'d> {
     Rule(String),
     /// Words that may be a person's.
     Heard(&'d Read),
+    /// Words that a host passed on inside another block: kept like a person's, but nothing is asked or ruled by them.
+    Relayed(&'d Read),
     /// The closing words to a request.
     Answer(&'d Read, Option<&'d Read>),
     /// Sentences of a reply in the middle of its work: those with these places.

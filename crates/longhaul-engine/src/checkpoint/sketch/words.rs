@@ -23,6 +23,7 @@ impl<'d> Sketches<'_, 'd> {
             let rate = match () {
                 // What is said again is said once.
                 () if words.is_empty() || last.get(words) != Some(&said.at.unit) => continue,
+                () if !said.by_user && said.is_relayed() => WORTH.said,
                 () if !said.by_user => WORTH.heard,
                 () if words.chars().count() < SMALL_TALK && weigh_said(words) < 2.0 => WORTH.small_talk,
                 () => WORTH.said,
@@ -37,7 +38,11 @@ impl<'d> Sketches<'_, 'd> {
             };
             let handed_in = stands == Stands::HandedIn;
             let rate = if handed_in { WORTH.small_talk } else { rate };
-            let what = if said.by_user { What::Said(said, stands) } else { What::Heard(said) };
+            let what = match said.by_user {
+                true => What::Said(said, stands),
+                false if said.is_relayed() => What::Relayed(said),
+                false => What::Heard(said),
+            };
             // A rule is as good as on the day it was given.
             let holds =
                 |what, place| Sketch { what, at: (said.at.unit + 1, place), number: 0, rate: WORTH.rule };

@@ -3,89 +3,15 @@
 use super::super::page::{Page, Sample};
 use super::super::proposal::{Proposal, Worth, number};
 use super::Tally;
-use crate::clip;
-use crate::facts::key_without_digits;
+use crate::facts::{key_without_digits, level, time};
 use crate::known::ByContent;
 use crate::lines::Line;
 use std::borrow::Cow;
 
-/// Levels in all their spellings.
-const LEVELS: [(&str, &str); 18] = [
-    ("error", "error"),
-    ("err", "error"),
-    ("fatal", "fatal"),
-    ("critical", "fatal"),
-    ("crit", "fatal"),
-    ("alert", "fatal"),
-    ("emerg", "fatal"),
-    ("emergency", "fatal"),
-    ("panic", "fatal"),
-    ("severe", "error"),
-    ("warn", "warn"),
-    ("warning", "warn"),
-    ("info", "info"),
-    ("notice", "info"),
-    ("debug", "debug"),
-    ("trace", "trace"),
-    ("verbose", "debug"),
-    ("fine", "trace"),
-];
 /// So many lines of the worst level are proposed.
 const MOST_FATAL: usize = 40;
 /// Different messages beyond this are no longer told apart.
 const MOST_MESSAGES: usize = 4096;
-
-/// The level of a line, which stands near its beginning, in capitals or between marks.
-fn level(line: &str) -> Option<&'static str> {
-    let head = clip::start(line, 100);
-    let bytes = head.as_bytes();
-    let mut start = 0;
-    while start < bytes.len() {
-        if !bytes[start].is_ascii_alphabetic() {
-            start += 1;
-            continue;
-        }
-        let length = bytes[start..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-        let word = &bytes[start..start + length];
-        if (3..=9).contains(&length)
-            && let Some((_, level)) =
-                LEVELS.iter().find(|(name, _)| name.as_bytes().eq_ignore_ascii_case(word))
-        {
-            let before = start.checked_sub(1).map(|at| bytes[at]);
-            let after = bytes.get(start + length).copied();
-            let marked = matches!(
-                (before, after),
-                (Some(b'['), Some(b']'))
-                    | (Some(b'=' | b'"'), _)
-                    | (_, Some(b':'))
-                    | (Some(b'<'), Some(b'>'))
-            );
-            if marked || word.iter().all(u8::is_ascii_uppercase) {
-                return Some(level);
-            }
-        }
-        start += length;
-    }
-    None
-}
-
-/// The time of a line, as it is written: it stands near the beginning and has `hh:mm` in it.
-fn time(line: &str) -> Option<&str> {
-    let bytes = &line.as_bytes()[..line.len().min(48)];
-    let at = bytes
-        .windows(5)
-        .position(|w| w[2] == b':' && [w[0], w[1], w[3], w[4]].iter().all(u8::is_ascii_digit))?;
-    let from = bytes[..at]
-        .iter()
-        .rposition(|byte| matches!(byte, b'[' | b'(' | b'"' | b'\t' | b'|' | b'='))
-        .map_or(0, |at| at + 1);
-    let length = line.as_bytes()[at..]
-        .iter()
-        .take_while(|byte| matches!(byte, b'0'..=b'9' | b':' | b'.' | b',' | b'Z' | b'+'))
-        .count();
-    let from = if at - from > 24 { at } else { from };
-    line.get(from..at + length).map(|time| time.trim().trim_end_matches([':', '.', ',']))
-}
 
 pub(in super::super) fn shows(_: &Page<'_>, sample: &Sample<'_>) -> bool {
     let timed = sample.share(|line| time(line).is_some());

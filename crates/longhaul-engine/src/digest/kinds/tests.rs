@@ -3,7 +3,7 @@
 use super::super::page::{Page, Sample};
 use super::super::proposal::{Proposal, Worth, number};
 use super::super::words::WORDS;
-use crate::facts::{FactKind, MOST_DISTINCT};
+use crate::facts::{FactKind, MOST_DISTINCT, is_event};
 use crate::lines::Line;
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// Words that only test runners print, at their beginning or end.
-const MARKS: [&str; 27] = [
+const MARKS: [&str; 28] = [
     "test session starts",
     "short test summary",
     "test result: ",
@@ -38,7 +38,8 @@ const MARKS: [&str; 27] = [
     " RUN  v",
     "tests completed",
     " passing (",
-    "snapshot",
+    "Snapshots:",
+    " snapshot failed",
 ];
 
 /// Finds all the marks in one look at a line: every output is asked whether it is a test run.
@@ -52,7 +53,7 @@ fn has_mark(line: &str) -> bool {
 const STRONG: [&str; 3] = ["= test session starts =", "= short test summary info =", "\ntest result: "];
 
 pub(in super::super) fn shows(page: &Page<'_>, sample: &Sample<'_>) -> bool {
-    let marked = |line: &str| has_mark(line) || is_count(line);
+    let marked = |line: &str| (has_mark(line) || is_count(line)) && !is_event(line);
     let named = page.facts.of_kind(FactKind::Failing).take(2).count();
     let verdict = |line: &str| {
         line.ends_with(" ... ok")

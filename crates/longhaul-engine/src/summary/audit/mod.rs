@@ -14,6 +14,7 @@ mod language;
 mod outcomes;
 mod rule;
 mod source;
+mod support;
 mod words;
 
 use std::collections::BTreeSet;
@@ -24,12 +25,14 @@ use super::{Answer, End, read};
 use crate::checkpoint::{Section, Statement, Tells};
 use crate::clip::{on_one_line, start_within};
 use crate::evidence::{Bag, Evidence};
-use crate::redact::{Content, Redactor};
+use crate::redact::{Content, Redacted, Redactor};
 use crate::transcript::{BlockAt, Transcript};
-use claims::{Claim, Kind, claims, is_command};
+use claims::{Claim, Kind, claims};
 use finished::Finished;
 use rule::Rule;
 use source::Source;
+use support::{Origin, Support, is_order};
+use words::{TABLE, has_any, prose};
 
 /// What is left of a summary.
 #[derive(Debug, Clone, Default)]
@@ -123,11 +126,13 @@ pub(crate) fn audit(
     let rules: Vec<Rule> = evidence.rules().map(|(_, rule)| Rule::of(&rule)).collect();
     let mut told = BTreeSet::new();
     statements.retain(|statement| told.insert(statement.text.as_str().to_lowercase()));
+    let words = statements.iter().map(|statement| statement.text.as_str());
+    let session = Session { support: Support::new(transcript, evidence, words), source: &source, rules };
     for statement in statements {
         if audited.findings.len() > FAULTS {
             return Err(NoSummary::NothingTrue);
         }
-        audited.judge(statement, &source, &rules);
+        audited.judge(statement, &session);
     }
     audited.drop_finished(evidence);
     let founded = audited.statements.iter().filter(|statement| is_founded(statement, &source)).count();
@@ -142,43 +147,91 @@ pub(crate) fn audit(
     Ok(audited)
 }
 
+/// What a summary is held against.
+struct Session<'s> {
+    source: &'s Source,
+    support: Support,
+    /// The rules that people gave.
+    rules: Vec<Rule>,
+}
+
+/// What becomes of a clause.
+enum Judged {
+    /// It stays.
+    Stays,
+    /// It goes, for this reason.
+    Goes(String),
+    /// It is no statement of people's: it is quoted as whose it is.
+    Quoted(Origin),
+}
+
 impl Audited {
     /// Keeps what is borne out of a statement.
-    fn judge(&mut self, statement: Statement, source: &Source, rules: &[Rule]) {
+    fn judge(&mut self, statement: Statement, session: &Session<'_>) {
         let whole = statement.text.as_str();
         if whole.len() > LONGEST_STATEMENT {
             return self.take_out(&statement, whole, "it is too long for a statement".to_owned());
         }
-        if statement.section == Section::Constraints
-            && let Some(rule) = rules.iter().find(|rule| rule.is_turned_by(whole))
+        if rests_on_people(statement.section)
+            && let Some(rule) = session.rules.iter().find(|rule| rule.is_turned_by(whole))
         {
             return self.take_out(&statement, whole, format!("the user said otherwise: {rule}"));
         }
-        let about = Bag::of(whole);
-        let is_a_tools = about.share_in(&source.topics) < FEW && about.share_in(&source.output) > MOST;
-        if rests_on_people(statement.section) && is_a_tools {
-            return self.take_out(
-                &statement,
-                whole,
-                "only a tool's output says so, and nobody else".to_owned(),
-            );
-        }
         let clauses = clauses::clauses(whole);
         let mut kept = Vec::with_capacity(clauses.len());
+        let mut quoted = Vec::new();
         for clause in &clauses {
             let words = &whole[clause.clone()];
-            match self.fault(&statement, words, source) {
-                Some(why) => self.take_out(&statement, words, why),
-                None => kept.push(clause.clone()),
+            match self.judge_clause(&statement, words, session) {
+                Judged::Stays => kept.push(clause.clone()),
+                Judged::Goes(why) => self.take_out(&statement, words, why),
+                Judged::Quoted(origin) => {
+                    self.take_out(&statement, words, unsaid(origin).to_owned());
+                    quoted.push(quote(&statement, clause, origin));
+                }
             }
         }
         // What is left of a statement has to say something.
         let says = kept.iter().map(|clause| whole[clause.clone()].split_whitespace().count()).sum::<usize>();
         if kept.len() == clauses.len() {
             self.statements.push(statement);
-        } else if says >= 3 && kept.first() == clauses.first() {
+        } else if says >= 3 && (kept.first() == clauses.first() || !quoted.is_empty()) {
             let text = statement.text.parts(&kept, "", "").trimmed();
             self.statements.push(Statement { text, ..statement });
+        }
+        self.statements.extend(quoted);
+    }
+
+    /// What becomes of a clause: what is wrong goes, and what people did not say is not said in their name.
+    fn judge_clause(&mut self, statement: &Statement, clause: &str, session: &Session<'_>) -> Judged {
+        let Session { source, support, .. } = session;
+        if let Some(why) = self.fault(statement, clause, source) {
+            return Judged::Goes(why);
+        }
+        let section = statement.section;
+        let claims = claims(clause);
+        let is_theirs = rests_on_people(section);
+        let permits = has_any(&prose(clause), &TABLE.permits);
+        let directs = permits || has_any(&prose(clause), &TABLE.directs);
+        let orders = claims.iter().find(|claim| is_order(claim) && !support.says(claim.text));
+        if let Some(order) = orders.filter(|order| is_theirs && !source.is_asked(order.text)) {
+            return Judged::Goes(format!("no person said so: {}", on_one_line(order.text, 80)));
+        }
+        // What was run before is the agent's own, whoever shows it.
+        let repeats = |order: &Claim<'_>| source.is_shown(order.text) && !source.is_asked(order.text);
+        let repeats_a_tool = is_open(section) && orders.is_some_and(repeats);
+        if !(is_theirs || repeats_a_tool || directs || is_open(section)) {
+            return Judged::Stays;
+        }
+        match support.origin(clause, &claims) {
+            None | Some(Origin::People) => Judged::Stays,
+            Some(origin) if is_theirs => Judged::Quoted(origin),
+            Some(_) if repeats_a_tool => Judged::Quoted(Origin::Tool),
+            // A permission is a person's to give, whoever repeats it.
+            Some(Origin::Tool) if permits || Bag::of(clause).share_in(&source.topics) < FEW => {
+                Judged::Quoted(Origin::Tool)
+            }
+            Some(_) => Judged::Stays,
         }
     }
 
@@ -192,11 +245,9 @@ impl Audited {
                 on_one_line(unknown.text, 80)
             ));
         }
-        let orders = |claim: &&Claim<'_>| {
-            claim.kind == Kind::Url || claim.kind == Kind::Code && is_command(claim.text)
-        };
         if is_open(statement.section)
-            && let Some(claim) = claims.iter().filter(orders).find(|claim| !source.is_said(claim))
+            && let Some(claim) =
+                claims.iter().filter(|claim| is_order(claim)).find(|claim| !source.is_said(claim))
         {
             let words = on_one_line(claim.text, 80);
             return Some(format!("only a tool's output says so, neither people nor the agent: {words}"));
@@ -237,9 +288,28 @@ impl Audited {
     }
 }
 
-/// A wish of which no more than this is in the words of people and the agent, and as much as that in results, is a tool's.
+/// A statement of which less than this is in the words of people and the agent is a tool's, where a tool's output says it.
 const FEW: f32 = 0.5;
-const MOST: f32 = 0.8;
+
+/// Why a clause is not said in people's name.
+fn unsaid(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Tool => "only a tool's output says so, and no person; it is quoted as that",
+        _ => "no person said so; it is quoted as that",
+    }
+}
+
+/// A clause as what it is: not people's words.
+fn quote(statement: &Statement, clause: &std::ops::Range<usize>, origin: Origin) -> Statement {
+    let opening = match origin {
+        Origin::Tool => "A tool's output said: \u{201c}",
+        Origin::Agent => "The agent said, not the user: \u{201c}",
+        Origin::People | Origin::Nobody => "The summary says, not the user: \u{201c}",
+    };
+    let words = statement.text.parts(std::slice::from_ref(clause), "", "").trimmed();
+    let text = Redacted::own(opening).and(&words).and_own("\u{201d}");
+    Statement { section: Section::CriticalContext, text, tells: Tells::Other }
+}
 
 /// Whether there is anything in a statement by which it is known to be about the session: a name that it has, or the words of those
 /// who speak in it.

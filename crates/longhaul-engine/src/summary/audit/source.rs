@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::claims::{Claim, Kind, number, without_line, words};
+use super::words::on_one_line;
 use crate::action::{Outcome, Verb};
 use crate::clip;
 use crate::evidence::{Bag, Evidence};
@@ -23,9 +24,8 @@ pub(super) struct Source {
     shown: Text,
     /// What was counted: so many passed, so many failed.
     counts: HashSet<(String, String)>,
-    /// What people and the agent are about, and what results are.
+    /// What people and the agent are about.
     pub(super) topics: Bag,
-    pub(super) output: Bag,
     /// What was done, oldest first.
     pub(super) deeds: Vec<Deed>,
 }
@@ -66,7 +66,7 @@ struct Text {
 impl Source {
     pub(super) fn of(transcript: &Transcript<'_>, evidence: &Evidence) -> Self {
         let (mut said, mut shown) = (Text::default(), Text::default());
-        let (mut topics, mut output) = (Bag::default(), Bag::default());
+        let mut topics = Bag::default();
         for block in &transcript.preamble {
             if block.kind == BlockKind::System {
                 said.add(&block.text());
@@ -76,10 +76,7 @@ impl Source {
         for part in (0..transcript.units.len()).flat_map(|unit| transcript.parts_of(unit)) {
             let text = said_in(part.block);
             match part.kind {
-                PartKind::Result { .. } => {
-                    shown.add(&text);
-                    output.join(&Bag::of(&text));
-                }
+                PartKind::Result { .. } => shown.add(&text),
                 PartKind::Call(exchange) => {
                     said.add(&exchange.tool);
                     said.add(&text);
@@ -96,7 +93,7 @@ impl Source {
         };
         let mut counts: HashSet<(String, String)> = numbered(&said);
         counts.extend::<HashSet<_>>(numbered(&shown));
-        Self { counts, said, shown, topics, output, deeds: deeds(transcript, evidence) }
+        Self { counts, said, shown, topics, deeds: deeds(transcript, evidence) }
     }
 
     /// Whether the session has what is claimed.
@@ -236,10 +233,6 @@ pub(super) fn counted(text: &str) -> impl Iterator<Item = (&str, &str)> {
         let is_count = WORDS.contains(&word) && number(count).is_some_and(|number| number > 0);
         is_count.then_some((count, word))
     })
-}
-
-fn on_one_line(text: &str) -> String {
-    clip::on_one_line(text, usize::MAX)
 }
 
 /// What a block says; of a kind that is not known, all its strings.

@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::clip;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
@@ -19,6 +21,8 @@ pub(super) struct Table {
     pub(super) running: Vec<String>,
     pub(super) editing: Vec<String>,
     pub(super) endings: Vec<String>,
+    pub(super) permits: Vec<String>,
+    pub(super) directs: Vec<String>,
 }
 
 table! {
@@ -51,6 +55,11 @@ pub(super) fn without(text: &str, phrases: &[String]) -> String {
         text = kept;
     }
     text
+}
+
+/// A text with its white space made single blanks.
+pub(super) fn on_one_line(text: &str) -> String {
+    clip::on_one_line(text, usize::MAX)
 }
 
 fn find(text: &str, phrase: &str) -> Option<usize> {
