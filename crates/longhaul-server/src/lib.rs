@@ -10,15 +10,19 @@
 //! store/     what nothing is lost from: the messages of sessions, and the views that compactions made of them
 //! pages/     what people look at: the parts of pages, and one compaction before and after
 //! agents/    the sessions that coding agents keep on disk, as the requests that they would send next
+//! listen.rs  connections, for the gateway and the MCP server
+//! pool.rs    the threads for work that takes processor time
 //! ```
 //!
 //! The engine stays pure: what is read here goes into it as bytes, and what it gives is written by whoever called.
 
 pub mod agents;
 pub mod gateway;
+mod listen;
 pub mod mcp;
 pub mod pages;
 pub mod plugins;
+pub mod pool;
 pub mod recall;
 pub mod session;
 pub mod store;

@@ -53,32 +53,38 @@ pub(super) fn each<E>(
     path: &Path,
     mut take: impl FnMut(Line<'_>) -> Result<(), E>,
 ) -> Result<Vec<String>, Unread> {
-    let mut from = open(path)?;
+    let damage = each_of(&mut open(path)?, &mut take).map_err(|error| unreadable(path, &error))?;
+    Ok(damage.words())
+}
+
+/// Reads up to the first end of the source. A line without a line end is the last one, even if the agent has written its rest by
+/// then: read on, that rest would pass for a damaged line, and the turns after it would hang on nothing.
+fn each_of<E>(
+    from: &mut impl BufRead,
+    take: &mut impl FnMut(Line<'_>) -> Result<(), E>,
+) -> io::Result<Damage> {
     let mut damage = Damage::default();
     let mut buffer = Vec::new();
     let mut at = LineAt { start: 0, length: 0, number: 0 };
     loop {
         buffer.clear();
-        let ended = match from.read_until(b'\n', &mut buffer) {
+        match from.read_until(b'\n', &mut buffer) {
             Ok(0) => break,
-            Ok(_) => false,
-            Err(error) if damaged(&error) => {
-                damage.ended = Some(error.to_string());
-                true
-            }
-            Err(error) => return Err(unreadable(path, &error)),
-        };
+            Ok(_) => {}
+            Err(error) if damaged(&error) => damage.ended = Some(error.to_string()),
+            Err(error) => return Err(error),
+        }
         at = LineAt { start: at.start, length: buffer.len(), number: at.number + 1 };
         let whole = buffer.ends_with(b"\n");
-        if !read_line(at, &buffer, &mut take) {
+        if !read_line(at, &buffer, take) {
             if whole { damage.lines.push(at.number) } else { damage.cut = Some(at.number) }
         }
         at.start += buffer.len() as u64;
-        if ended {
+        if !whole {
             break;
         }
     }
-    Ok(damage.words())
+    Ok(damage)
 }
 
 /// Whether a line could be read; nothing is to be read of a blank one.
@@ -237,5 +243,36 @@ impl Damage {
             words.push(format!("line {line}, the last, is cut short and was skipped"));
         }
         words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file whose writer goes on each time that its reader has met the end.
+    struct Growing(Vec<&'static [u8]>);
+
+    impl Read for Growing {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.0.is_empty() {
+                return Ok(0);
+            }
+            let part = self.0.remove(0);
+            buffer[..part.len()].copy_from_slice(part);
+            Ok(part.len())
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_finished_while_it_is_read_is_left_for_the_next_time() {
+        let mut file = BufReader::new(Growing(vec![b"{\"n\":1}\n{\"n\"", b"", b":2}\n{\"n\":3}\n"]));
+        let mut seen = Vec::new();
+        let damage = each_of(&mut file, &mut |line: Line<'_>| {
+            serde_json::from_str::<serde_json::Value>(line.text).map(|record| seen.push(record["n"].clone()))
+        })
+        .unwrap();
+        assert_eq!(seen, [1], "record 3 hangs on record 2, which is not whole yet");
+        assert_eq!((damage.lines, damage.cut), (vec![], Some(2)));
     }
 }

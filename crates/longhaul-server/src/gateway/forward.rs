@@ -6,10 +6,14 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, EXPECT, HOST};
+use http::header::{
+    ALT_SVC, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, EXPECT, HOST, REFRESH, SET_COOKIE,
+    STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS,
+};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use longhaul_engine::Dialect;
+use memchr::memmem;
 
 use super::relay::without_hops;
 use super::{Gateway, door, speech};
@@ -21,6 +25,21 @@ const OURS: &str = "x-longhaul-";
 const TAKEN: [&str; 3] = ["response.created", "response.in_progress", "response.queued"];
 /// So much of an answer is held back at most until it says more.
 const MOST_AHEAD: usize = 2 * 1024 * 1024;
+
+/// The word in the names of the dashboard's cookies.
+const OUR_COOKIES: &[u8] = b"longhaul";
+/// Headers by which an answer changes what a browser does with a whole origin, or where it goes next.
+static ORIGIN_WIDE: [HeaderName; 9] = [
+    ALT_SVC,
+    REFRESH,
+    STRICT_TRANSPORT_SECURITY,
+    HeaderName::from_static("clear-site-data"),
+    HeaderName::from_static("service-worker-allowed"),
+    HeaderName::from_static("nel"),
+    HeaderName::from_static("report-to"),
+    HeaderName::from_static("reporting-endpoints"),
+    HeaderName::from_static("origin-agent-cluster"),
+];
 
 impl Gateway {
     /// Sends a request of somebody who was let in to the upstream of a dialect, with this head and whoever's key pays.
@@ -75,12 +94,33 @@ pub(super) fn no_answer(dialect: Dialect, trouble: &Trouble) -> Response {
     speech::error(dialect, status, &format!("longhaul: {trouble}"))
 }
 
-/// An answer as it is handed on.
-pub(super) fn response(status: u16, headers: HeaderMap, body: Body) -> Response {
+/// An upstream's answer as it is handed on.
+pub(super) fn response(status: u16, mut headers: HeaderMap, body: Body) -> Response {
+    sandbox(&mut headers);
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     *response.headers_mut() = headers;
     response
+}
+
+/// Keeps an upstream's answer from doing anything in a browser as if it were a page of the dashboard, which has the same origin: it runs
+/// no script, loads nothing, sets none of our cookies and changes nothing for the origin as a whole. Clients of an API see no difference.
+fn sandbox(headers: &mut HeaderMap) {
+    for name in &ORIGIN_WIDE {
+        headers.remove(name);
+    }
+    let foreign = |cookie: &&HeaderValue| !names_ours(cookie.as_bytes());
+    let cookies: Vec<HeaderValue> = headers.get_all(SET_COOKIE).iter().filter(foreign).cloned().collect();
+    headers.remove(SET_COOKIE);
+    headers.extend(cookies.into_iter().map(|cookie| (SET_COOKIE, cookie)));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox; default-src 'none'"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+/// Whether a cookie could come back as one of ours. The name may be empty, and the value then stands for both.
+fn names_ours(cookie: &[u8]) -> bool {
+    let pair = cookie.split(|byte| *byte == b';').next().unwrap_or_default().to_ascii_lowercase();
+    memmem::find(&pair, OUR_COOKIES).is_some()
 }
 
 /// The head of a request as an upstream is to see it.

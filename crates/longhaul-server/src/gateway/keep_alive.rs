@@ -16,6 +16,7 @@ use longhaul_engine::{Dialect, Edit, Rewrite};
 use super::Gateway;
 use super::live::Held;
 use crate::agents::Moment;
+use crate::pool::Owner;
 use crate::store::Day;
 use crate::upstream::{Letter, Reading};
 
@@ -88,10 +89,14 @@ impl Gateway {
     }
 
     async fn read_again(&self, warm: &Warm) -> Option<(Usage, Price)> {
-        let text = std::str::from_utf8(&warm.body).ok()?;
-        let model = wire::parse(warm.dialect, text).ok()?.0.model?.into_owned();
-        let price = longhaul_engine::prices::find(&model)?.price;
-        let body = shortest(warm.dialect, text)?;
+        let (dialect, body) = (warm.dialect, warm.body.clone());
+        let shorten = move || {
+            let text = std::str::from_utf8(&body).ok()?;
+            let model = wire::parse(dialect, text).ok()?.0.model?.into_owned();
+            let price = longhaul_engine::prices::find(&model)?.price;
+            Some((price, shortest(dialect, text)?))
+        };
+        let (price, body) = self.pool.compute(Owner::EVERYBODY, shorten).await.ok().flatten()?;
         let upstream = self.settings.upstreams.of(warm.dialect);
         let mut headers = warm.headers.clone();
         headers.extend(upstream.own_key());

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use longhaul_engine::Stop;
 use longhaul_engine::identity::Identity;
 use tokio::sync::{Mutex as Turns, OwnedMutexGuard};
 
@@ -40,6 +41,8 @@ pub(super) struct Claim {
     held: OwnedMutexGuard<Held>,
     /// Whether somebody else may have taken it meanwhile.
     is_free: bool,
+    /// Whether a request was begun and is not ended: what is dropped now stands in the middle of something.
+    is_midway: bool,
 }
 
 impl Live {
@@ -49,11 +52,7 @@ impl Live {
 
     /// The session that this history goes on from, if it is held and free; else a new one, as it is made here.
     pub(super) async fn claim(&self, chain: &[Identity], new: impl FnOnce() -> Session) -> Claim {
-        let found = {
-            let slots = self.slots();
-            chain.iter().rev().find_map(|identity| slots.get(identity).filter(|slot| slot.take())).cloned()
-        };
-        let slot = found.unwrap_or_else(|| {
+        let slot = self.take(chain).unwrap_or_else(|| {
             let held = Held { session: new(), memory: Memory::default() };
             Arc::new(Slot {
                 held: Arc::new(Turns::new(held)),
@@ -63,7 +62,25 @@ impl Live {
         });
         // Who took it last may still be writing down what it was.
         let held = Arc::clone(&slot.held).lock_owned().await;
-        Claim { slot, held, is_free: false }
+        Claim { slot, held, is_free: false, is_midway: false }
+    }
+
+    /// The session that this history goes on from, if it is held and free.
+    pub(super) async fn claim_held(&self, chain: &[Identity]) -> Option<Claim> {
+        let slot = self.take(chain)?;
+        let held = Arc::clone(&slot.held).lock_owned().await;
+        Some(Claim { slot, held, is_free: false, is_midway: false })
+    }
+
+    /// Whether a session is held that this history goes on from.
+    pub(super) fn has(&self, chain: &[Identity]) -> bool {
+        let slots = self.slots();
+        chain.iter().any(|identity| slots.contains_key(identity))
+    }
+
+    fn take(&self, chain: &[Identity]) -> Option<Arc<Slot>> {
+        let slots = self.slots();
+        chain.iter().rev().find_map(|identity| slots.get(identity).filter(|slot| slot.take())).cloned()
     }
 
     /// From now on a session is found by this message.
@@ -114,6 +131,18 @@ impl Claim {
         &mut self.held
     }
 
+    /// A request begins that may be dropped before it [`ends`](Self::ends), because it took too long or its client left.
+    pub(super) fn begins(&mut self, stop: Stop) {
+        self.is_midway = true;
+        self.held.session.until(stop);
+    }
+
+    /// The request was taken up whole.
+    pub(super) fn ends(&mut self) {
+        self.is_midway = false;
+        self.held.session.until(Stop::default());
+    }
+
     /// The request is answered: the next one may line up while this is still written down.
     pub(super) fn free(&mut self) {
         if !std::mem::replace(&mut self.is_free, true) {
@@ -124,6 +153,9 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        if self.is_midway {
+            self.held.session = self.held.session.restarted();
+        }
         self.free();
     }
 }

@@ -9,10 +9,10 @@ use longhaul_engine::prices::Usage;
 use longhaul_engine::wire::Part;
 
 use super::aside::Asides;
+use super::baseline::Baseline;
 use super::keep_alive::Warm;
 use super::marks::{Caching, Found};
 use crate::agents::Moment;
-use crate::session::Sizes;
 
 /// What a provider reads of a request that goes on from the last one is at least this share of what it could.
 const ENOUGH: f64 = 0.5;
@@ -30,9 +30,9 @@ pub(super) struct Memory {
     pub(super) asides: Asides,
     /// Whether requests go without our tools, because the provider did not take them with some.
     pub(super) is_untooled: bool,
+    /// The same client without us.
+    pub(super) baseline: Baseline,
     last: Option<Last>,
-    /// What the client had sent when it sent last, by the provider's measure.
-    whole: Tokens,
     requests: usize,
     /// The newest request, where it may be made again to keep the cache warm.
     warm: Option<Warm>,
@@ -191,23 +191,6 @@ impl Memory {
     /// What the provider had counted of the request before, for [`Memory::missed`].
     pub(super) fn counted(&self) -> Tokens {
         self.last.as_ref().map_or(Tokens::ZERO, |last| last.tokens)
-    }
-
-    /// What the provider would have counted of a request as it came. What was sent before is taken to be cached wherever anything is,
-    /// and so nothing is claimed for our marks.
-    pub(super) fn without(&mut self, usage: &Usage, sizes: Sizes, expected: &Expected) -> Usage {
-        let Some(input) = usage.input.filter(|_| sizes.whole > sizes.sent) else {
-            self.whole = usage.input.unwrap_or_default();
-            return *usage;
-        };
-        let measure = input.number() as f64 / sizes.sent.number().max(1) as f64;
-        let whole = sizes.whole.share(measure);
-        let before = std::mem::replace(&mut self.whole, whole);
-        let is_cached =
-            usage.read.is_some_and(|read| read > Tokens::ZERO) && !matches!(expected, Expected::First);
-        let read = if is_cached { before.min(whole) } else { Tokens::ZERO };
-        let written = usage.written.map(|_| whole - read);
-        Usage { input: Some(whole), read: Some(read), written, ..*usage }
     }
 
     /// The provider counted what was sent. Why it read less than it had, where it did.

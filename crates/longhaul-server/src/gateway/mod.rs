@@ -9,7 +9,8 @@
 //! ```
 //!
 //! - `listen` has the connections, `names` and `door` who is let in, `turn` one request to a model from its bytes to its answer,
-//!   `aftermath` what follows that, `passing` every other request; `forward` is the way to an upstream.
+//!   `ladder` the retries of a refused one, `in_flight` the accounts that are settled when it ends, `passing` every other request;
+//!   `paths` brings targets into one form before they are routed, and `forward` is the way to an upstream.
 //! - `prepare` finds the session ([`live`] holds those at hand), replays and compacts; `marks` sets cache marks; `memory` knows what
 //!   the provider should still have, and so why it missed.
 //! - `relay` hands an answer on and reads a copy; `speech` has what we say ourselves, in the dialect; `commands` what people type for us.
@@ -21,15 +22,17 @@
 //! What must hold: whatever goes wrong with us, the client's own request goes through. No request can choose where it goes. An answer is
 //! what the provider sent, to the last byte. Nothing that takes long runs on the threads that wait.
 
-mod aftermath;
 mod aside;
-mod body;
+mod baseline;
+pub(crate) mod body;
 mod commands;
 mod dashboard;
 mod door;
 mod events;
 mod forward;
+mod in_flight;
 mod keep_alive;
+mod ladder;
 mod listen;
 mod live;
 mod marks;
@@ -37,6 +40,7 @@ mod memory;
 mod names;
 mod native;
 mod passing;
+mod paths;
 mod pending;
 mod prepare;
 mod relay;
@@ -47,22 +51,25 @@ mod turn;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
+use longhaul_engine::Dialect;
 use longhaul_engine::identity::Chains;
-use longhaul_engine::{Dialect, Tokens};
-use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 pub(crate) use door::key_of;
 pub use settings::{Access, KeepAlive, Limits, Recall, Settings, Switch, Upstreams};
 pub use tally::Sums;
 
+use body::Room;
 use dashboard::Dashboard;
 use door::{Closed, Door, Guest};
 use keep_alive::Purse;
@@ -71,6 +78,7 @@ use pending::Pending;
 use tally::Tally;
 
 use crate::agents::Moment;
+use crate::pool::Pool;
 use crate::session::Host;
 use crate::store::{Day, Store};
 use crate::upstream::{Client, Models};
@@ -101,25 +109,27 @@ pub struct Gateway {
     pending: Pending,
     /// What was spent on keeping caches warm.
     purse: Purse,
-    /// How much is made ready at a time.
-    workers: Arc<Semaphore>,
+    /// The threads for all that takes processor time.
+    pool: Pool,
+    /// The room for bodies in memory.
+    room: Room,
     requests: AtomicU64,
     is_ready: AtomicBool,
 }
 
-/// So many requests are made ready at a time for each core: some of them wait for the store.
-const FOR_EACH_CORE: usize = 4;
+/// So long a health check waits for the store: whoever asks wants to know of the gateway, and asks often.
+const MAX_HEALTH_WAIT: Duration = Duration::from_millis(50);
 
 impl Gateway {
     /// A gateway before a store. The client is who talks to upstreams, and who asks for summaries where the settings want some.
     #[must_use]
     pub fn new(settings: Settings, store: Store, client: Client, world: World) -> Arc<Self> {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let models: Arc<dyn Models> = Arc::new(client.clone());
         Arc::new(Self {
             live: Live::new(settings.limits.live),
+            room: Room::new(settings.limits.bodies.max(2 * settings.limits.body)),
             settings,
-            store,
+            store: store.guarded(),
             client,
             models,
             host: world.host,
@@ -130,7 +140,7 @@ impl Gateway {
             tally: Tally::new(),
             pending: Pending::default(),
             purse: Purse::default(),
-            workers: Arc::new(Semaphore::new(cores * FOR_EACH_CORE)),
+            pool: Pool::for_this_machine(),
             requests: AtomicU64::new(0),
             is_ready: AtomicBool::new(true),
         })
@@ -164,18 +174,22 @@ impl Gateway {
         let to = |dialect: Dialect| {
             move |State(gateway): State<Arc<Self>>, request: Request| gateway.model(dialect, request)
         };
-        Router::new()
-            .route("/v1/messages", post(to(Dialect::Messages)))
-            .route("/v1/chat/completions", post(to(Dialect::Chat)))
-            .route("/v1/responses", post(to(Dialect::Responses)))
-            .route("/v1/messages/count_tokens", post(Self::count_tokens))
-            .route("/v1/responses/compact", post(Self::compact))
+        let routes = Router::new()
+            .route(paths::MESSAGES, post(to(Dialect::Messages)))
+            .route(paths::CHAT, post(to(Dialect::Chat)))
+            .route(paths::RESPONSES, post(to(Dialect::Responses)))
+            .route(paths::COUNT_TOKENS, post(Self::count_tokens))
+            .route(paths::COMPACT, post(Self::compact))
             .route("/healthz", get(Self::health))
             .route("/metrics", get(Self::metrics))
             .merge(dashboard::routes(&self))
             .fallback(Self::pass)
             .method_not_allowed_fallback(Self::pass)
-            .with_state(self)
+            .with_state(self);
+        // A layer runs before the routes of the fallback are looked through, so that they see one form of a path, without a key.
+        let normal =
+            map_request(|request: Request| async { paths::normalise(door::take_key_from_path(request)) });
+        Router::new().fallback_service(routes).layer(normal)
     }
 
     async fn health(State(gateway): State<Arc<Self>>, request: Request) -> Response {
@@ -185,11 +199,15 @@ impl Gateway {
         if !gateway.is_ready() {
             return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
         }
-        match gateway.store.has_keys().await {
-            Ok(_) => (StatusCode::OK, "ok\n").into_response(),
-            Err(error) => {
-                tracing::warn!("the store does not answer: {error}");
-                (StatusCode::OK, "ok, without the store: requests go through as they come\n").into_response()
+        let Ok(asked) = timeout(MAX_HEALTH_WAIT, gateway.store.has_keys()).await else {
+            return (StatusCode::OK, "ok, the store is slow\n").into_response();
+        };
+        match asked.err().or_else(|| gateway.store.trouble()) {
+            None => (StatusCode::OK, "ok\n").into_response(),
+            Some(error) => {
+                let kind = error.kind();
+                let said = format!("ok, without the store ({kind}): sessions are compacted from memory\n");
+                (StatusCode::OK, said).into_response()
             }
         }
     }
@@ -205,23 +223,21 @@ impl Gateway {
     /// Lets somebody see a page about the gateway.
     async fn show(&self, parts: &Parts) -> Result<(), Closed> {
         names::check(parts, &self.settings)?;
-        self.door.show(&self.store, &parts.headers, self.settings.access, self.now()).await
+        self.door.show(&self.store, &parts.headers, &self.settings.access, self.now()).await
     }
 
     /// Lets somebody in who wants something of the upstream of a dialect. Nothing of a body is looked at before.
     async fn let_in(&self, parts: &Parts, dialect: Dialect) -> Result<Guest, Closed> {
         names::check(parts, &self.settings)?;
-        let (upstream, access, now) = (self.settings.upstreams.of(dialect), self.settings.access, self.now());
+        let (upstream, access, now) =
+            (self.settings.upstreams.of(dialect), &self.settings.access, self.now());
         let guest = self.door.admit(&self.store, &parts.headers, upstream, access, now).await?;
         let limited =
             guest.granted.as_ref().and_then(|granted| Some((granted.id, granted.limits.tokens_per_day?)));
         let Some((key, most)) = limited else { return Ok(guest) };
         let day = Day::of(now);
-        match self.store.use_key(key, Tokens::ZERO, day).await {
-            Ok(used) if used >= most => Err(Closed::until(
-                day.left(now),
-                format!("the key's limit of {most} tokens a day is reached"),
-            )),
+        match self.store.used_by_key(key, day).await {
+            Ok(used) if used >= most => Err(Closed::daily_limit(most, day.left(now))),
             Ok(_) => Ok(guest),
             Err(error) => {
                 tracing::warn!("the store does not say what a key used: {error}");

@@ -1,5 +1,5 @@
 //! A request on its way out: its session found, what was decided replayed, what is due done, its cache marks set. All of it is work for
-//! threads that may block, and none of it can fail: what goes wrong is a reason to send the original.
+//! the pool, and none of it can fail: what goes wrong is a reason to send the original.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use longhaul_engine::cache::{Chain, FIVE_MINUTES, ONE_HOUR, Route};
-use longhaul_engine::identity::Identity;
+use longhaul_engine::identity::{Chains, Identity};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::wire::{self, Lifetime};
-use longhaul_engine::{Dialect, Tokens, Transcript};
-use tokio::runtime::Handle;
+use longhaul_engine::{Dialect, Stop, Tokens, Transcript};
 use tokio::time::timeout;
 
 use super::Gateway;
 use super::aside::{self, Asides};
+use super::baseline::OwnRequest;
 use super::commands::{self, Asked};
 use super::live::{Claim, Held};
 use super::marks::Caching;
 use super::memory::{Expected, Memory, Next};
 use super::settings::Recall;
 use crate::session::{Action, Incoming, Session, Sizes, replay};
-use crate::store::{Action as TrafficAction, Tenant};
+use crate::store::{Action as TrafficAction, StoreError, Tenant};
 
 /// A request to be made ready.
 pub(super) struct Job {
@@ -52,8 +52,12 @@ pub(super) struct Ready {
     pub(super) sizes: Sizes,
     pub(super) model: String,
     pub(super) expected: Expected,
+    /// Why the session is in memory only, in a word or two.
+    pub(super) store_trouble: Option<&'static str>,
     /// What the provider had counted of the request before this one.
     pub(super) before: Tokens,
+    /// The request as the client sent it, where its price is known.
+    pub(super) own: Option<OwnRequest>,
     chain: Option<Chain>,
 }
 
@@ -72,40 +76,44 @@ impl Job {
         std::str::from_utf8(&self.text).unwrap_or_default()
     }
 
+    /// The same request with another text.
+    pub(super) fn with_text(&self, text: Bytes) -> Self {
+        let (gateway, tenant, scope) = (Arc::clone(&self.gateway), self.tenant.clone(), self.scope.clone());
+        Self { gateway, tenant, dialect: self.dialect, text, scope, is_continued: self.is_continued }
+    }
+
     /// Makes it ready, in the time there is for it.
     pub(super) async fn run(self: &Arc<Self>, claim: Option<Claim>) -> Prepared {
-        let prepared = self.at_work(|job| async move { job.prepare(claim).await }).await;
+        let prepared = self.at_work(|job, stop| async move { job.prepare(claim, stop).await }).await;
         prepared.unwrap_or_else(Prepared::Bypass)
     }
 
-    /// Does something on a thread that may block, in the time there is for it. The error says why it was not done.
+    /// Does something on the threads for work, in the time there is for it. The error says why it was not done. What is not done in
+    /// time ends.
     pub(super) async fn at_work<T, F>(
         self: &Arc<Self>,
-        work: impl FnOnce(Arc<Self>) -> F + Send + 'static,
+        work: impl FnOnce(Arc<Self>, Stop) -> F,
     ) -> Result<T, &'static str>
     where
         T: Send + 'static,
-        F: Future<Output = T>,
+        F: Future<Output = T> + Send + 'static,
     {
         let gateway = &self.gateway;
         let limit = gateway.settings.limits.deadline + gateway.settings.session.max_wait;
-        let Ok(room) = timeout(limit, Arc::clone(&gateway.workers).acquire_owned()).await else {
-            return Err("busy");
-        };
-        let (job, runtime) = (Arc::clone(self), Handle::current());
-        let work = tokio::task::spawn_blocking(move || {
-            let done = runtime.block_on(work(job));
-            drop(room);
-            done
-        });
-        match timeout(limit, work).await {
+        let mut late = StopOnDrop(Stop::new());
+        let work = gateway.pool.run(self.tenant.owner(), work(Arc::clone(self), late.0.clone()));
+        let done = timeout(limit, work).await;
+        if done.is_ok() {
+            late.0 = Stop::default();
+        }
+        match done {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(_)) => Err("engine"),
+            Ok(Err(reason)) => Err(reason.name()),
             Err(_) => Err("deadline"),
         }
     }
 
-    async fn prepare(&self, claim: Option<Claim>) -> Prepared {
+    async fn prepare(&self, claim: Option<Claim>, stop: Stop) -> Prepared {
         let Self { gateway, tenant, dialect, .. } = self;
         let mut text = self.text();
         let stripped;
@@ -129,10 +137,14 @@ impl Job {
         };
         let now = gateway.now();
         let model = model_of(&incoming).to_owned();
+        gateway.load_hidden_turns(tenant, &incoming.chain, &mut claim.held().memory.asides).await;
+        claim.begins(stop);
         let Held { session, memory } = claim.held();
         let before = memory.counted();
         let beside = |asides: &Asides| aside::tools_tokens(*dialect) + asides.tokens(&incoming.chain);
-        let wants_tools = self.wants_tools(session, memory);
+        // Of a session that comes from the store, decisions are not known yet.
+        let has_hidden = memory.asides.tokens(&incoming.chain) > Tokens::ZERO;
+        let wants_tools = has_hidden || self.wants_tools(session, memory);
         session.beside(if wants_tools { beside(&memory.asides) } else { Tokens::ZERO });
         let mut touched = Touched::default();
         let mut touch = |session: &Session, sent: &Transcript<'_>, policy: &Policy| {
@@ -140,19 +152,22 @@ impl Job {
             touched.body.take()
         };
         let turn = session.before_read(&incoming, now, &mut touch).await;
+        claim.ends();
         let Held { session, memory } = claim.held();
         session.went_beside(if touched.has_tools { beside(&memory.asides) } else { Tokens::ZERO });
+        let policy = session.policy().filter(|policy| policy.known_prices().is_some());
+        let own = policy.map(|policy| memory.baseline.read(&incoming.transcript, &policy));
         for line in &turn.said {
             tracing::info!(session = claim.session().name(), "{line}");
         }
         gateway.live.ends_with(&claim, incoming.chain.last());
         let action = match turn.action {
-            Action::None if !claim.session().is_recorded() => TrafficAction::Bypassed("store".to_owned()),
             Action::None if turn.measured.is_none() => TrafficAction::Bypassed("engine".to_owned()),
             Action::None => TrafficAction::None,
             Action::Replayed => TrafficAction::Replayed,
             Action::Compacted => TrafficAction::Compacted,
         };
+        let store_trouble = claim.session().store_trouble().map(StoreError::kind);
         let sizes = turn.sizes.unwrap_or(Sizes { whole: Tokens::ZERO, sent: Tokens::ZERO });
         let Touched { is_marked, has_tools, chain, expected, .. } = touched;
         let expected = if turn.action == Action::Compacted { expected.once_compacted() } else { expected };
@@ -174,7 +189,9 @@ impl Job {
             sizes,
             model,
             expected,
+            store_trouble,
             before,
+            own,
             chain,
         }))
     }
@@ -185,7 +202,7 @@ impl Job {
         let is_on = self.gateway.settings.commands.is_on();
         let stripped = is_on.then(|| commands::find(self.dialect, text)).flatten().map(|found| found.body);
         let incoming = self.read(stripped.as_deref().unwrap_or(text)).ok()?;
-        let Incoming { transcript, chain } = &incoming;
+        let Incoming { transcript, chain, .. } = &incoming;
         let found = self.gateway.store.find_chain(&self.tenant, transcript, chain).await.ok().flatten();
         let replayed = found.and_then(|found| replay(&found.view.ledger, transcript));
         replayed.or_else(|| stripped.clone())
@@ -206,7 +223,9 @@ impl Job {
     ) -> Touched {
         memory.asides.turn_to(session.view());
         let wants_tools = self.wants_tools(session, memory) && aside::offers(sent.body);
-        let dressed = wants_tools.then(|| aside::dressed(sent, &incoming.chain, &memory.asides)).flatten();
+        let dressed = wants_tools
+            .then(|| aside::dressed(sent, &incoming.chain, &memory.asides, &self.tenant.identities()))
+            .flatten();
         let marked = {
             let read = dressed.as_deref().and_then(|body| wire::parse(self.dialect, body).ok());
             let sent = read.as_ref().map_or(sent, |(sent, _)| sent);
@@ -228,11 +247,7 @@ impl Job {
             Recall::On => true,
         };
         let has_room = |policy: Policy| policy.window >= aside::SMALLEST_WINDOW;
-        is_wanted
-            && !memory.is_untooled
-            && session.is_recorded()
-            && session.id().is_some()
-            && session.policy().is_some_and(has_room)
+        is_wanted && !memory.is_untooled && session.id().is_some() && session.policy().is_some_and(has_room)
     }
 
     /// Sets the cache marks, and says what is to be expected of the cache.
@@ -264,6 +279,15 @@ impl Job {
         let expected = memory.expect(&Next { chain: &marked.chain, lives, too_short }, now);
         let body = marked.body.filter(|_| !memory.is_unmarked);
         Some((body, Outgoing { chain: Some(marked.chain), expected }))
+    }
+}
+
+/// Ends a plan whose request nobody waits for any more, because it took too long or the client left.
+struct StopOnDrop(Stop);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.set();
     }
 }
 
@@ -302,6 +326,16 @@ impl Ready {
 impl Gateway {
     /// The session that a request goes on from.
     pub(super) async fn claim(&self, tenant: &Tenant, incoming: &Incoming<'_>) -> Claim {
+        if let Some(interim) = tenant.as_interim()
+            && !self.live.has(&incoming.chain)
+        {
+            let Incoming { transcript, scope, .. } = incoming;
+            let chain = interim.identities().chain_within(scope, transcript, &mut Chains::default());
+            if let Some(mut claim) = self.live.claim_held(&chain).await {
+                claim.session().hand_over(tenant.clone());
+                return claim;
+            }
+        }
         self.live.claim(&incoming.chain, || self.session(tenant)).await
     }
 

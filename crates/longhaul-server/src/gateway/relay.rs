@@ -10,10 +10,11 @@ use http::{HeaderMap, HeaderName};
 use longhaul_engine::Dialect;
 
 use super::aside::Talk;
+use super::in_flight::InFlight;
 use super::native::Told;
 use super::speech;
 use super::tally::Open;
-use crate::upstream::{Pieces, Reading, Reply, Trouble, Upstream};
+use crate::upstream::{Pieces, Reading, Reply, SoFar, Trouble, Upstream};
 
 /// What concerns one connection, and not the request.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -36,18 +37,25 @@ pub(super) fn without_hops(headers: &mut HeaderMap) {
 }
 
 /// How an answer ended.
-pub(super) enum Ending {
-    /// To the last byte; with what it said, where that could be read.
-    Whole(Option<Reply>),
-    /// It broke off.
-    Cut,
-    /// The client left before.
-    Left,
+#[derive(Default)]
+pub(super) struct Ending {
+    pub(super) how: How,
+    /// The whole reply, if it could be read to its end.
+    pub(super) reply: Option<Reply>,
+    /// What was read of it otherwise.
+    pub(super) so_far: SoFar,
 }
 
-/// What is to be done when an answer has ended, however that is.
-pub(super) trait Aftermath: Send + 'static {
-    fn over(self: Box<Self>, ending: Ending);
+/// The ways in which an answer ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum How {
+    /// To the last byte.
+    Whole,
+    /// The upstream broke it off.
+    Cut,
+    /// The client left before the end, which is also how a request ends that never had an answer.
+    #[default]
+    Left,
 }
 
 /// Where what is handed on comes from.
@@ -79,7 +87,9 @@ pub(super) struct Relay {
     /// The copy that is read, as long as it can be.
     copy: Option<Reading>,
     events: Option<Tail>,
-    aftermath: Option<Box<dyn Aftermath>>,
+    flight: Option<InFlight>,
+    /// What was read of the answer before it could not be read any more.
+    so_far: SoFar,
     /// The bytes that are still to come, where the head says how many.
     left: Option<u64>,
     ended: bool,
@@ -92,7 +102,7 @@ impl Relay {
         (upstream, dialect): (&Arc<Upstream>, Dialect),
         headers: &mut HeaderMap,
         source: Source,
-        aftermath: Box<dyn Aftermath>,
+        flight: InFlight,
         open: Open,
     ) -> Self {
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -110,7 +120,8 @@ impl Relay {
             dialect,
             copy,
             events,
-            aftermath: Some(aftermath),
+            flight: Some(flight),
+            so_far: SoFar::default(),
             left,
             ended: false,
             _open: open,
@@ -152,6 +163,7 @@ impl Relay {
                 if let Some(copy) = &mut self.copy
                     && copy.feed(&piece).is_err()
                 {
+                    self.so_far = copy.so_far();
                     self.copy = None;
                 }
                 if let Some(tail) = &mut self.events {
@@ -194,22 +206,23 @@ impl Relay {
     /// All of it is handed on.
     fn is_whole(&mut self) {
         self.ended = true;
-        let reply = self.copy.take().and_then(|copy| copy.finish().ok());
-        self.over(Ending::Whole(reply));
+        self.over(How::Whole);
     }
 
     /// Says that no more comes: as an event of the dialect, or, where there is no place for one, by breaking off too.
     fn cut(&mut self, said: &str) -> io::Result<Bytes> {
-        self.over(Ending::Cut);
+        self.over(How::Cut);
         let Some(tail) = &self.events else { return Err(io::Error::other(said.to_owned())) };
         let event = format!("{}{}", tail.closing(self.dialect), speech::error_event(self.dialect, said));
         Ok(Bytes::from(event))
     }
 
-    fn over(&mut self, ending: Ending) {
-        if let Some(aftermath) = self.aftermath.take() {
-            aftermath.over(ending);
-        }
+    fn over(&mut self, how: How) {
+        let Some(flight) = self.flight.take() else { return };
+        let copy = self.copy.take();
+        let so_far = copy.as_ref().map_or_else(|| std::mem::take(&mut self.so_far), Reading::so_far);
+        let reply = copy.filter(|_| how == How::Whole).and_then(|copy| copy.finish().ok());
+        flight.ends(Ending { how, reply, so_far });
     }
 }
 
@@ -219,7 +232,7 @@ impl Drop for Relay {
         if self.has_ended() {
             self.is_whole();
         }
-        self.over(Ending::Left);
+        self.over(How::Left);
     }
 }
 

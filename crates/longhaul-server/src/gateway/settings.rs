@@ -7,6 +7,7 @@ use longhaul_engine::Dialect;
 use longhaul_engine::prices::Dollars;
 
 use crate::session;
+use crate::store::Secret;
 use crate::upstream::Upstream;
 
 /// What holds for a gateway as long as it runs.
@@ -61,13 +62,15 @@ pub enum Recall {
     On,
 }
 
-/// Who is let in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The clients that are let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// Whoever reaches it: only for a gateway that nobody else can reach.
+    /// All, as long as the store has no keys: only for a gateway that nobody beyond this machine can reach. All are one tenant.
     Open,
-    /// Who has a key that was handed out.
+    /// Clients with a key of the store. Each key leads to one tenant.
     Keys,
+    /// Clients with this key, which is in no store: the gateway of one run. All are one tenant.
+    Run(Arc<Secret>),
 }
 
 /// Where requests go, by dialect. Nothing in a request chooses.
@@ -102,6 +105,10 @@ pub struct Limits {
     pub head: Duration,
     /// and between two pieces of its body.
     pub pieces: Duration,
+    /// The bytes a second in which a body has to come, after a first time of `pieces`.
+    pub body_rate: usize,
+    /// The bytes of all bodies that are in memory at a time, as they came and unpacked. A request beyond them is refused with 503.
+    pub bodies: usize,
     /// The time that our own work may take beyond what a session may wait for a summary; then the original goes through.
     pub deadline: Duration,
     /// The time until an upstream answers,
@@ -122,6 +129,8 @@ impl Default for Limits {
             body: 64 * 1024 * 1024,
             head: Duration::from_secs(30),
             pieces: Duration::from_mins(1),
+            body_rate: 8 * 1024,
+            bodies: 256 * 1024 * 1024,
             deadline: Duration::from_secs(5),
             first_byte: Duration::from_mins(15),
             idle: Duration::from_mins(5),

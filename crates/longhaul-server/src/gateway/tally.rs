@@ -13,7 +13,7 @@ use crate::recall::Tool;
 use crate::store::{Action as TrafficAction, Traffic};
 
 /// Every metric, with what it says.
-const NAMES: [(&str, &str); 13] = [
+const NAMES: [(&str, &str); 14] = [
     ("longhaul_recalls_total", "Calls of recall tools that were answered, by tool."),
     ("longhaul_kept_warm_total", "Requests of our own that keep what is cached from lapsing."),
     (
@@ -33,8 +33,15 @@ const NAMES: [(&str, &str); 13] = [
         "longhaul_cache_misses_total",
         "Requests of which the provider read less than it had been sent before, by reason.",
     ),
+    (
+        "longhaul_without_store_total",
+        "Requests whose session was in memory only, because the store was unavailable, by reason.",
+    ),
     ("longhaul_retries_total", "Requests that were sent again after a refusal, by reason."),
-    ("longhaul_dollars", "What requests cost, and what they would have cost as they came."),
+    (
+        "longhaul_dollars",
+        "What requests cost, and how much less that is than the same requests without compaction.",
+    ),
     ("longhaul_added_seconds", "Time that a request took for having gone through the gateway."),
     ("longhaul_answer_seconds", "Time from the request to the last byte of its answer."),
     ("longhaul_open_answers", "Answers that are on their way back."),
@@ -62,10 +69,16 @@ pub(super) struct Tally {
 pub struct Sums {
     /// Requests to models that were answered.
     pub requests: u64,
+    /// Commands that were answered without a model.
+    pub commands: u64,
     /// Compactions.
     pub compactions: u64,
     /// Requests that went through as they came although more was meant to be done.
     pub bypassed: u64,
+    /// Requests whose session was in memory only, because the store was unavailable,
+    pub without_store: u64,
+    /// and why, in a word or two, of the newest of them.
+    pub store_trouble: Option<&'static str>,
     /// Their tokens as they came,
     pub before: Tokens,
     /// and as they went on.
@@ -76,8 +89,8 @@ pub struct Sums {
     pub read: Tokens,
     /// What it cost, where prices are known,
     pub spent: Dollars,
-    /// and what it would have cost.
-    pub without: Dollars,
+    /// and how much less that is than the same requests without compaction, where both are known. A loss is negative.
+    pub saved: Option<Dollars>,
 }
 
 /// An answer that is on its way, as long as this is held.
@@ -110,7 +123,7 @@ impl Tally {
         self.gauge("longhaul_open_answers").set(self.open.load(Ordering::Relaxed) as f64);
         self.gauge("longhaul_live_sessions").set(live as f64);
         let sums = self.sums();
-        for (kind, dollars) in [("spent", sums.spent), ("without", sums.without)] {
+        for (kind, dollars) in [("spent", sums.spent), ("saved", sums.saved.unwrap_or(Dollars::ZERO))] {
             let key = Key::from_parts("longhaul_dollars", vec![Label::from_static_parts("kind", kind)]);
             self.recorder.register_gauge(&key, &META).set(dollars.0);
         }
@@ -139,6 +152,11 @@ impl Tally {
         self.count("longhaul_kept_warm_total", &[], 1);
     }
 
+    /// A command was answered.
+    pub(super) fn commanded(&self) {
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner).commands += 1;
+    }
+
     /// A model reached back.
     pub(super) fn recalled(&self, tool: Tool) {
         self.count("longhaul_recalls_total", &[("tool", tool.name())], 1);
@@ -147,6 +165,13 @@ impl Tally {
     /// A request was sent again.
     pub(super) fn again(&self, reason: &'static str) {
         self.count("longhaul_retries_total", &[("reason", reason)], 1);
+    }
+
+    /// A request was answered while the store was unavailable.
+    pub(super) fn without_store(&self, kind: &'static str) {
+        self.count("longhaul_without_store_total", &[("reason", kind)], 1);
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        (sums.without_store, sums.store_trouble) = (sums.without_store + 1, Some(kind));
     }
 
     /// A request was answered.
@@ -201,9 +226,9 @@ impl Tally {
         (sums.before, sums.after) = (sums.before + traffic.before, sums.after + traffic.after);
         sums.input += usage.input.unwrap_or_default();
         sums.read += usage.read.unwrap_or_default();
+        sums.spent += traffic.usd.unwrap_or(Dollars::ZERO);
         if let (Some(spent), Some(without)) = (traffic.usd, traffic.usd_without) {
-            sums.spent = Dollars(sums.spent.0 + spent.0);
-            sums.without = Dollars(sums.without.0 + without.0);
+            sums.saved = Some(sums.saved.unwrap_or(Dollars::ZERO) + (without - spent));
         }
     }
 

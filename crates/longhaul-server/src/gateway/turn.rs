@@ -3,7 +3,6 @@
 mod served;
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::response::Response;
@@ -12,19 +11,22 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TY
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
 use longhaul_engine::{Dialect, Tokens};
-use tracing::{Instrument as _, Span};
+use tracing::Instrument as _;
 
-use super::aftermath::{self, Passed, Request as Answered, Turned};
 use super::aside::{Asked, Spent, Talk};
+use super::body::{MAX_INLINE_BYTES, NoText, Pace};
 use super::door::{self, Guest};
+use super::in_flight::{InFlight, Kind};
 use super::keep_alive::Warm;
+use super::ladder::{Facts, Ladder, Refusal, Rung};
 use super::native::Seal;
 use super::prepare::{Job, Prepared, Ready};
-use super::relay::{Aftermath, Relay, Source, without_hops};
+use super::relay::{Relay, Source, without_hops};
 use super::settings::Switch;
 use super::{Gateway, body, commands, forward, speech};
+use crate::pool::{NotDone, Owner};
 use crate::session::{Reaction, Sizes};
-use crate::store::Action as TrafficAction;
+use crate::store::{Action as TrafficAction, Tenant};
 use crate::upstream::{Response as Answer, Trouble};
 use served::{Compacted, Native, SERVED};
 
@@ -32,18 +34,16 @@ const BYPASS: HeaderName = HeaderName::from_static("x-longhaul-bypass");
 pub(super) const SESSION: HeaderName = HeaderName::from_static("x-longhaul-session");
 pub(super) const ACTION: HeaderName = HeaderName::from_static("x-longhaul-action");
 pub(super) const TOKENS: HeaderName = HeaderName::from_static("x-longhaul-tokens");
+/// Why the session of a request is in memory only.
+const STORE: HeaderName = HeaderName::from_static("x-longhaul-store");
 const CACHE: HeaderName = HeaderName::from_static("x-longhaul-cache");
 /// Shorter requests are left alone: there is nothing in them to compact, and too little to be cached. They belong to no session until
 /// they have grown, which loses nothing, since a client sends all of its history again. Titles and probes are among them.
 const SHORTEST: usize = 4096;
-/// So often a request is made smaller and sent again; a session ends it sooner where nothing is gained.
-const MOST_TRIES: usize = 5;
 /// Of the room that is left in a window, one part of so many is for what a model recalls within a turn,
 const ROOM: usize = 2;
 /// and no more than so many bytes.
 const MOST_ROOM: usize = 96 * 1024;
-/// So many bytes are read at once, on the threads that wait.
-const AT_ONCE: usize = 256 * 1024;
 /// What only the provider can go on from: it has the history, and we do not.
 const STATEFUL: &[u8] = b"\"previous_response_id\"";
 
@@ -55,9 +55,8 @@ struct Call {
     parts: Parts,
     /// The body as it came.
     original: Bytes,
-    started: Instant,
-    /// What its lines in the log are found by.
-    span: Span,
+    /// The accounts, which are settled when the call is over.
+    flight: InFlight,
     native: Native,
 }
 
@@ -65,11 +64,10 @@ impl Gateway {
     /// A request to a model.
     pub(super) async fn model(self: Arc<Self>, dialect: Dialect, request: Request<Body>) -> Response {
         let span = tracing::info_span!("request", id = self.request_id(), dialect = dialect.name());
-        self.take(dialect, request, span.clone()).instrument(span).await
+        self.take(dialect, request).instrument(span).await
     }
 
-    async fn take(self: Arc<Self>, dialect: Dialect, request: Request<Body>, span: Span) -> Response {
-        let started = Instant::now();
+    async fn take(self: Arc<Self>, dialect: Dialect, request: Request<Body>) -> Response {
         let (parts, incoming) = request.into_parts();
         let settings = &self.settings;
         let guest = match self.let_in(&parts, dialect).await {
@@ -79,15 +77,24 @@ impl Gateway {
                 return closed.answer(dialect);
             }
         };
-        let original = match body::read(incoming, settings.limits.body, settings.limits.pieces).await {
+        let original = match body::read(incoming, Pace::of(&settings.limits), &self.room).await {
             Ok(original) => original,
             Err(problem) => {
                 tracing::warn!(status = problem.status().as_u16(), "refused: {}", problem.said());
-                return speech::error(dialect, problem.status(), problem.said());
+                return problem.answer(dialect);
+            }
+        };
+        let estimate = body::estimate(&parts.headers, original.len());
+        let flight = match self.admit(&guest, (dialect, Kind::Model), estimate).await {
+            Ok(flight) => flight,
+            Err(closed) => {
+                tracing::warn!(status = closed.status.as_u16(), "refused: {}", closed.said);
+                return closed.answer(dialect);
             }
         };
         let (gateway, native) = (Arc::clone(&self), Native::default());
-        Call { gateway, guest, dialect, parts, original, started, span, native }.answer().await
+        // On the heap: a call's state is large, and most of a connection's life there is none.
+        Box::pin(Call { gateway, guest, dialect, parts, original, flight, native }.answer()).await
     }
 }
 
@@ -144,178 +151,167 @@ impl Call {
         }
     }
 
-    /// The body as text, or why it has to go as it came. What takes long is done where nobody waits for the thread.
-    async fn text(&self) -> Result<Bytes, &'static str> {
-        let (headers, original) = (self.parts.headers.clone(), self.original.clone());
-        let (dialect, most) = (self.dialect, self.gateway.settings.limits.body);
-        let is_long = original.len() > AT_ONCE || headers.contains_key(CONTENT_ENCODING);
-        let read = move || match body::text(&headers, &original, most) {
-            None => Err("unreadable"),
-            Some(text) if dialect == Dialect::Responses && is_stateful(&text) => Err("stateful"),
-            Some(text) => Ok(text),
-        };
-        if !is_long {
-            return read();
-        }
-        tokio::task::spawn_blocking(read).await.unwrap_or(Err("engine"))
+    /// Whose work it is in the pool.
+    fn owner(&self) -> Owner {
+        self.guest.tenant.as_ref().map_or(Owner::EVERYBODY, Tenant::owner)
     }
 
-    /// Sends a request that was made ready; where the provider finds it too long, a smaller one; where it does not take what was
-    /// rewritten, the original.
-    async fn send(self, job: Arc<Job>, mut ready: Box<Ready>) -> Response {
-        let added = self.started.elapsed();
-        // Whether it was tried without marks.
-        let mut unmarked = false;
-        // Whether it was tried without tools.
-        let mut untooled = false;
-        let mut tries = 0;
+    /// The body as text, or why it has to go as it came.
+    async fn text(&self) -> Result<Bytes, &'static str> {
+        let text = self.gateway.text(self.owner(), &self.parts.headers, &self.original).await;
+        let text = text.map_err(NoText::name)?;
+        if self.dialect != Dialect::Responses {
+            return Ok(text);
+        }
+        let read = text.clone();
+        let stateful = match text.len() {
+            ..=MAX_INLINE_BYTES => Ok(is_stateful(&read)),
+            _ => self.gateway.pool.compute(self.owner(), move || is_stateful(&read)).await,
+        };
+        if stateful.map_err(NotDone::name)? { Err("stateful") } else { Ok(text) }
+    }
+
+    /// Sends a request that was made ready, and after a refusal what the ladder says, until an answer can be handed on.
+    async fn send(mut self, job: Arc<Job>, mut ready: Box<Ready>) -> Response {
+        let known = Switches::of(&mut ready);
+        self.flight.hold(ready);
+        let mut ladder = Ladder::default();
+        // The refusal of a compacted request, while the original is tried.
+        let mut refused = None;
         loop {
-            let answer = match self.forward(ready.body.as_ref()).await {
+            let answer = match self.forward().await {
                 Ok(answer) => answer,
                 Err(trouble) => return self.no_answer(&trouble),
             };
-            if unmarked && answer.trouble.is_some() {
-                // They were not what was wrong.
-                ready.claim.held().memory.is_unmarked = false;
+            let facts = self.facts();
+            let refusal = Refusal::in_answer(&answer, facts.has_tools && is_packed(&answer));
+            if let Some(trouble) = &answer.trouble {
+                tracing::warn!("{trouble}");
             }
-            // A model that takes no tools, or an answer that only the client could unpack, goes without ours.
-            if ready.has_tools
-                && (matches!(answer.trouble, Some(Trouble::BadRequest(_))) || is_packed(&answer))
+            if let Some(rung) = refusal.and_then(|refusal| ladder.next(refusal, facts))
+                && self.climb(rung, &job, answer.trouble.as_ref()).await
             {
-                ready.claim.held().memory.is_untooled = true;
-                let Ready { claim, .. } = *ready;
-                let Prepared::Ready(again) = job.run(Some(claim)).await else {
-                    return self.hand_on(answer, None, added).await;
-                };
-                self.gateway.tally.again("tools");
-                (ready, untooled) = (again, true);
+                self.gateway.tally.again(rung.name());
+                refused = (rung == Rung::Original).then_some(answer);
                 continue;
             }
-            if untooled && answer.trouble.is_some() {
-                ready.claim.held().memory.is_untooled = false;
+            if let Some(ready) = self.flight.ready() {
+                known.restore(ready, ladder.newest().filter(|_| answer.trouble.is_none()));
             }
-            tries += 1;
-            let Some(trouble) = answer.trouble.as_ref().filter(|_| tries <= MOST_TRIES) else {
-                return self.hand_on(answer, Some(ready), added).await;
-            };
-            if !matches!(trouble, Trouble::TooLong { .. } | Trouble::TooLarge(_) | Trouble::BadRequest(_)) {
-                return self.hand_on(answer, Some(ready), added).await;
-            }
-            tracing::warn!("{trouble}");
-            let now = self.gateway.now();
-            let (reaction, _) = ready.claim.session().failed(trouble, now).await;
-            match reaction {
-                Reaction::Retry => {
-                    let before = ready.body.clone().unwrap_or_else(|| job.text.clone());
-                    let Ready { claim, .. } = *ready;
-                    match job.run(Some(claim)).await {
-                        Prepared::Ready(again) if again.body.as_ref().is_some_and(|body| *body != before) => {
-                            self.gateway.tally.again("too_long");
-                            ready = again;
-                        }
-                        Prepared::Ready(same) => return self.hand_on(answer, Some(same), added).await,
-                        Prepared::Command(_) | Prepared::Bypass(_) => {
-                            return self.hand_on(answer, None, added).await;
-                        }
-                    }
-                }
-                Reaction::SendOriginal => {
-                    self.gateway.tally.again("refused");
-                    ready.body = None;
-                    ready.sizes.sent = ready.sizes.whole;
-                    ready.action = TrafficAction::Bypassed("refused".to_owned());
-                }
-                // It may be our marks that it does not take.
-                Reaction::GiveUp(_) if ready.is_marked && matches!(trouble, Trouble::BadRequest(_)) => {
-                    ready.claim.held().memory.is_unmarked = true;
-                    let Ready { claim, .. } = *ready;
-                    let Prepared::Ready(again) = job.run(Some(claim)).await else {
-                        return self.hand_on(answer, None, added).await;
-                    };
-                    self.gateway.tally.again("marks");
-                    (ready, unmarked) = (again, true);
-                    if ready.body.is_none() {
-                        ready.action = TrafficAction::Bypassed("refused".to_owned());
-                    }
-                }
-                Reaction::Wait(_) | Reaction::GiveUp(_) => {
-                    return self.hand_on(answer, Some(ready), added).await;
-                }
-            }
+            let is_too_long = refusal == Some(Refusal::TooLong);
+            // The original may be longer than the window: what was wrong with the request stands in the refusal before.
+            let answer = refused.filter(|_| is_too_long).unwrap_or(answer);
+            return self.hand_on(answer).await;
         }
     }
 
+    /// What of the newest try is Longhaul's.
+    fn facts(&mut self) -> Facts {
+        let Some(ready) = self.flight.ready() else { return Facts::default() };
+        Facts {
+            has_tools: ready.has_tools,
+            has_breakpoints: ready.is_marked,
+            has_new_compaction: ready.body.is_some() && ready.claim.session().has_new_compaction(),
+        }
+    }
+
+    /// Makes a refused request ready again, changed. False if that cannot be done or gives the same again.
+    async fn climb(&mut self, rung: Rung, job: &Arc<Job>, trouble: Option<&Trouble>) -> bool {
+        let Some(mut ready) = self.flight.release() else { return false };
+        let memory = &mut ready.claim.held().memory;
+        match rung {
+            Rung::WithoutTools => memory.is_untooled = true,
+            Rung::WithoutBreakpoints => memory.is_unmarked = true,
+            Rung::Smaller | Rung::Original => {
+                let now = self.gateway.now();
+                let reaction = match trouble {
+                    Some(trouble) => ready.claim.session().failed(trouble, now).await.0,
+                    None => Reaction::GiveUp(String::new()),
+                };
+                if !matches!(reaction, Reaction::Retry | Reaction::SendOriginal) {
+                    self.flight.hold(ready);
+                    return false;
+                }
+            }
+        }
+        let before = ready.body.clone().unwrap_or_else(|| job.text.clone());
+        let saved = self.native.saved;
+        let Prepared::Ready(mut again) = job.run(Some(ready.claim)).await else { return false };
+        again.sizes.whole += saved;
+        let is_other = *again.body.as_ref().unwrap_or(&job.text) != before;
+        if again.body.is_none() && rung != Rung::WithoutTools {
+            again.action = TrafficAction::Bypassed("refused".to_owned());
+        }
+        self.flight.hold(again);
+        is_other
+    }
+
     /// Sends it as it came.
-    async fn pass(self, action: TrafficAction) -> Response {
-        let answer = match self.forward(None).await {
+    async fn pass(mut self, action: TrafficAction) -> Response {
+        self.flight.acted(&action);
+        let answer = match self.forward().await {
             Ok(answer) => answer,
             Err(trouble) => return self.no_answer(&trouble),
         };
-        let aftermath = self.passed(&answer, action.clone());
-        let mut response = self.relay(answer, aftermath);
+        let mut response = self.relay(answer);
         set(response.headers_mut(), ACTION, &action.to_string());
         response
     }
 
-    /// What follows where the client's own body was sent.
-    fn passed(&self, answer: &Answer, action: TrafficAction) -> Box<dyn Aftermath> {
-        let sent = body::about(self.original.len());
-        Box::new(Passed { request: self.answered(answer), action, sent })
-    }
-
-    /// The request, for what follows its answer.
-    fn answered(&self, answer: &Answer) -> Answered {
-        Answered {
-            gateway: Arc::clone(&self.gateway),
-            guest: self.guest.clone(),
-            dialect: self.dialect,
-            status: answer.status,
-            started: self.started,
-            span: self.span.clone(),
-        }
-    }
-
-    async fn forward(&self, body: Option<&Bytes>) -> Result<Answer, Trouble> {
+    async fn forward(&mut self) -> Result<Answer, Trouble> {
         let mut headers = forward::outgoing(&self.parts.headers);
         // What is read from a copy must come in plain.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let ready = self.flight.ready().map(|ready| (ready.body.clone(), ready.sizes.sent));
+        let (body, counted) = ready.unwrap_or((None, Tokens::ZERO));
         if body.is_some() {
             headers.remove(CONTENT_ENCODING);
         }
-        let body = body.unwrap_or(&self.original).clone();
+        let body = body.unwrap_or_else(|| self.original.clone());
+        let estimate = body::estimate(&headers, body.len());
+        self.flight.calls(if counted > Tokens::ZERO { counted } else { estimate });
         let mut answer = self.gateway.forward(self.dialect, &self.parts, headers, body.into()).await?;
         if self.dialect == Dialect::Responses && answer.trouble.is_none() {
             self.gateway.look_ahead(&self.parts, &mut answer).await;
         }
+        // A refusal within the answer costs as little as one in its status.
+        let status = if answer.trouble.is_some() { answer.status.max(300) } else { answer.status };
+        self.flight.answered(status);
         Ok(answer)
     }
 
     /// Hands an answer on, whatever it is.
-    async fn hand_on(self, answer: Answer, ready: Option<Box<Ready>>, added: Duration) -> Response {
-        let Some(mut ready) = ready else {
-            let aftermath = self.passed(&answer, TrafficAction::None);
-            return self.relay(answer, aftermath);
-        };
+    async fn hand_on(mut self, answer: Answer) -> Response {
+        self.flight.answered(answer.status);
+        let Some(mut ready) = self.flight.release() else { return self.relay(answer) };
         if answer.trouble.is_none() {
+            for line in ready.claim.session().accepted().await {
+                tracing::warn!("{line}");
+            }
             ready.is_sent(&self.gateway);
             self.can_repeat(&mut ready);
         }
-        let spent = Arc::default();
         let talk = self.asked(&mut ready, &answer);
         // It is on its way: as long as the answer takes, nobody else needs it any more.
         ready.body = None;
         let session = ready.claim.session().name();
+        let store_trouble = ready.store_trouble;
+        if let Some(kind) = store_trouble {
+            self.gateway.tally.without_store(kind);
+        }
         let (action, expected) = (ready.action.to_string(), ready.expected.to_string());
         let Sizes { whole, sent } = ready.sizes;
-        let request = self.answered(&answer);
-        let aftermath = Box::new(Turned { request, added, ready, spent: Arc::clone(&spent) });
+        self.flight.hold(ready);
         let mut response = match talk {
-            None => self.relay(answer, aftermath),
-            Some(asked) => self.talk(answer, asked, spent, aftermath).await,
+            None => self.relay(answer),
+            Some(asked) => self.talk(answer, asked).await,
         };
         let headers = response.headers_mut();
         set(headers, ACTION, &action);
         set(headers, CACHE, &expected);
+        if let Some(kind) = store_trouble {
+            set(headers, STORE, &format!("unavailable: {kind}"));
+        }
         set(headers, TOKENS, &format!("{}/{}", whole.number(), sent.number()));
         if let Some(session) = session {
             set(headers, SESSION, &session);
@@ -333,7 +329,8 @@ impl Call {
         }
         let mut headers = forward::outgoing(&self.parts.headers);
         door::without_keys(&mut headers);
-        let body = ready.body.clone().unwrap_or_else(|| self.original.clone());
+        // A copy of its own: it is kept for longer than there is room for bodies of requests.
+        let body = ready.body.clone().unwrap_or_else(|| Bytes::copy_from_slice(&self.original));
         let (dialect, target, at) = (self.dialect, forward::target(&self.parts), self.gateway.now());
         let warm = Warm { dialect, target, headers, body, at };
         ready.claim.held().memory.can_repeat(warm);
@@ -352,17 +349,12 @@ impl Call {
     }
 
     /// Hands on what a client may see of a reply whose model can call our tools.
-    async fn talk(
-        &self,
-        mut answer: Answer,
-        asked: Asked,
-        spent: Arc<Mutex<Spent>>,
-        aftermath: Box<dyn Aftermath>,
-    ) -> Response {
+    async fn talk(self, mut answer: Answer, asked: Asked) -> Response {
         let kind = answer.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let is_stream = kind.starts_with("text/event-stream");
         answer.headers.remove(CONTENT_LENGTH);
         let Answer { status, headers, body, .. } = answer;
+        let spent: Arc<Mutex<Spent>> = self.flight.spent();
         let talk = Talk::new(asked, body, spent);
         let source = if is_stream {
             Source::Aside(Box::new(talk))
@@ -372,38 +364,52 @@ impl Call {
                 Err(trouble) => return self.no_answer(&trouble),
             }
         };
-        self.hand_back(status, headers, source, aftermath)
+        self.hand_back(status, headers, source)
     }
 
-    fn relay(&self, answer: Answer, aftermath: Box<dyn Aftermath>) -> Response {
+    fn relay(self, answer: Answer) -> Response {
         let Answer { status, headers, body, .. } = answer;
-        self.hand_back(status, headers, Source::Upstream(Box::new(body)), aftermath)
+        self.hand_back(status, headers, Source::Upstream(Box::new(body)))
     }
 
-    fn hand_back(
-        &self,
-        status: u16,
-        mut headers: HeaderMap,
-        source: Source,
-        aftermath: Box<dyn Aftermath>,
-    ) -> Response {
+    fn hand_back(self, status: u16, mut headers: HeaderMap, source: Source) -> Response {
         let upstream = self.gateway.settings.upstreams.of(self.dialect);
         without_hops(&mut headers);
         let told = self.told(status, &mut headers);
-        let relay =
-            Relay::new((upstream, self.dialect), &mut headers, source, aftermath, self.gateway.tally.open());
         if !self.native.served.is_empty() {
             set(&mut headers, SERVED, &self.native.served);
         }
+        let open = self.gateway.tally.open();
+        let relay = Relay::new((upstream, self.dialect), &mut headers, source, self.flight, open);
         forward::response(status, headers, relay.saying(told).into_body())
     }
 
-    fn no_answer(&self, trouble: &Trouble) -> Response {
+    fn no_answer(mut self, trouble: &Trouble) -> Response {
         tracing::warn!("no answer of the upstream: {trouble}");
         let response = forward::no_answer(self.dialect, trouble);
-        let none = aftermath::nothing(self.gateway.now());
-        self.gateway.tally.answered(self.dialect, response.status().as_u16(), &none, None);
+        self.flight.unanswered(trouble, response.status().as_u16());
         response
+    }
+}
+
+/// What a session's requests go without, because a provider refused them with it.
+#[derive(Clone, Copy)]
+struct Switches {
+    is_untooled: bool,
+    is_unmarked: bool,
+}
+
+impl Switches {
+    fn of(ready: &mut Ready) -> Self {
+        let memory = &ready.claim.held().memory;
+        Self { is_untooled: memory.is_untooled, is_unmarked: memory.is_unmarked }
+    }
+
+    /// Goes back to what was known before a request was tried again, but for the change that helped.
+    fn restore(self, ready: &mut Ready, helped: Option<Rung>) {
+        let memory = &mut ready.claim.held().memory;
+        memory.is_untooled = self.is_untooled || helped == Some(Rung::WithoutTools);
+        memory.is_unmarked = self.is_unmarked || helped == Some(Rung::WithoutBreakpoints);
     }
 }
 

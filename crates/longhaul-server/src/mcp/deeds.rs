@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Server;
 use crate::recall::arguments::{self, Arguments};
 use crate::recall::{self, Answer, Reach};
-use crate::session::{Became, Compress, Preview, StoredCompaction, compact_stored};
+use crate::session::{Became, Compress, Preview, StoredCompaction, UNDO_HOLDS, compact_stored};
 use crate::store::{Moved, Owned, Whose};
 
 /// A topic that is longer is cut.
@@ -55,14 +55,14 @@ impl Server {
         let moved =
             if forth { self.store.redo(&tenant, id).await } else { self.store.undo(&tenant, id).await };
         match moved.map_err(|error| error.to_string())? {
-            Moved::To(Some(epoch)) => Ok(format!(
-                "session {name}: compaction {} is in force again{}",
-                epoch.number,
-                sizes(&epoch.report)
-            )),
-            Moved::To(None) => {
-                Ok(format!("session {name}: nothing of it is compacted any more; redo: true puts it back"))
+            Moved::To(Some(epoch)) => {
+                let holds = if forth { String::new() } else { format!("; {UNDO_HOLDS}") };
+                let (number, sizes) = (epoch.number, sizes(&epoch.report));
+                Ok(format!("session {name}: compaction {number} is in force again{sizes}{holds}"))
             }
+            Moved::To(None) => Ok(format!(
+                "session {name}: nothing of it is compacted any more; {UNDO_HOLDS}; redo: true puts it back"
+            )),
             Moved::Nowhere if forth => {
                 Err(format!("session {name} has no compaction that was taken back; nothing to redo"))
             }

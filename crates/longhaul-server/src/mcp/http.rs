@@ -1,6 +1,7 @@
 //! The server over streamable HTTP, at `/mcp`: each request by itself, under names of this machine, or with a key of the store.
 
 use std::io;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -13,7 +14,9 @@ use tokio::net::TcpListener;
 
 use super::Server;
 use super::whose::Access;
-use crate::gateway::key_of;
+use crate::gateway::body::{self, Pace, Room};
+use crate::gateway::{Limits, key_of};
+use crate::listen;
 
 /// The path that clients are given.
 const PATH: &str = "/mcp";
@@ -28,6 +31,8 @@ const PAGES: [&str; 6] = [
 ];
 /// No call needs more bytes.
 const BODY: usize = 4 << 20;
+/// Nor do all of them that are read at a time.
+const BODIES: usize = 64 << 20;
 
 /// Answers until it is told to stop.
 ///
@@ -53,14 +58,24 @@ pub async fn serve(
     let each = server.clone();
     let service =
         StreamableHttpService::new(move || Ok(each.clone()), NeverSessionManager::default().into(), config);
-    let routes =
-        Router::new().route_service(PATH, service).layer(middleware::from_fn_with_state(server, admit));
-    axum::serve(listener, routes)
-        .with_graceful_shutdown(async move {
-            stop.await;
-            ends.cancel();
-        })
-        .await
+    let room = Arc::new(Room::new(BODIES));
+    let routes = Router::new()
+        .route_service(PATH, service)
+        .layer(middleware::from_fn_with_state(room, take_in))
+        .layer(middleware::from_fn_with_state(server, admit));
+    let limits = Limits::default().of_connections();
+    listen::serve(listener, routes, limits, stop, move || ends.cancel()).await;
+    Ok(())
+}
+
+/// Reads a request whole, if it comes fast enough, before anything else looks at it.
+async fn take_in(State(room): State<Arc<Room>>, request: Request, next: Next) -> Response {
+    let (parts, incoming) = request.into_parts();
+    let pace = Pace { most: BODY, ..Pace::of(&Limits::default()) };
+    match body::read(incoming, pace, &room).await {
+        Ok(read) => next.run(Request::from_parts(parts, read.into())).await,
+        Err(refused) => (refused.status(), format!("{}\n", refused.said())).into_response(),
+    }
 }
 
 /// Lets a request in, and says with it whose sessions it may see.

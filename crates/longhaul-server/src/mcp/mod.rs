@@ -30,6 +30,7 @@ pub use http::serve;
 pub use whose::Access;
 
 use crate::agents::Moment;
+use crate::pool::{NotDone, Owner, Pool};
 use crate::recall::Answer;
 use crate::session;
 use crate::store::{Store, Tenant, Whose};
@@ -57,6 +58,8 @@ pub struct Server {
     store: Store,
     settings: Settings,
     access: Access,
+    /// The threads for all that takes processor time.
+    pool: Arc<Pool>,
     /// A compaction takes a core for a while: one at a time.
     compacting: Arc<Semaphore>,
 }
@@ -65,12 +68,13 @@ impl Server {
     /// A server over a store.
     #[must_use]
     pub fn new(store: Store, settings: Settings, access: Access) -> Self {
-        Self { store, settings, access, compacting: Arc::new(Semaphore::new(1)) }
+        let (pool, compacting) = (Arc::new(Pool::for_this_machine()), Arc::new(Semaphore::new(1)));
+        Self { store, settings, access, pool, compacting }
     }
 
     /// Answers on standard input and output until the input ends. The error is one line.
     pub async fn serve_stdio(self) -> Result<(), String> {
-        let running = match self.serve(stdio()).await {
+        let running = match Box::pin(self.serve(stdio())).await {
             Ok(running) => running,
             // Who looks whether it starts, and goes, has done nothing wrong.
             Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -128,7 +132,17 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_request("this server wants a key of the store", None));
         };
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
-        let Answer { text, is_error } = self.answer(&whose, tool, &arguments).await;
+        let owner = match &whose {
+            Whose::Everybody => Owner::EVERYBODY,
+            Whose::One(tenant) => tenant.owner(),
+        };
+        let server = self.clone();
+        let job = async move { server.answer(&whose, tool, &arguments).await };
+        let answer = self.pool.run(owner, job).await;
+        let Answer { text, is_error } = answer.unwrap_or_else(|reason| match reason {
+            NotDone::Busy => Answer::wrong("the server is busy; try again".to_owned()),
+            NotDone::Failed => Answer::wrong("an internal error".to_owned()),
+        });
         let said = vec![ContentBlock::text(text)];
         let result = if is_error { CallToolResult::error(said) } else { CallToolResult::success(said) };
         Ok(result.into())

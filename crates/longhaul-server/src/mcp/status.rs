@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 
 use longhaul_engine::known::Known;
 use longhaul_engine::meter::Meter;
-use longhaul_engine::{Tokens, clip, models, wire};
+use longhaul_engine::models::{self, Model};
+use longhaul_engine::{Tokens, clip, wire};
 use serde_json::Value;
 
 use super::Server;
 use super::deeds::sizes;
 use super::whose::NONE;
 use crate::recall::arguments::Arguments;
+use crate::session::{Learned, UNDO_HOLDS, policy_of};
 use crate::store::{At, Owned, Totals, Whose};
 
 /// So many sessions are listed.
@@ -93,7 +95,7 @@ impl Server {
             size.whole
         );
         if session.model.is_some() {
-            let _ = write!(text, "; the window has {}", models::find(&model).facts.input_window());
+            let _ = write!(text, "; the window has {}", self.model(&owned).await?.facts.input_window());
         }
         let compactions = self.compactions(&owned).await?;
         let _ = write!(text, "\n{compactions} compactions");
@@ -106,7 +108,7 @@ impl Server {
             None => text.push_str("; none is in force"),
         }
         if session.held {
-            text.push_str("; one was taken back, so none is made of its own accord while it fits the window");
+            let _ = write!(text, "; one was taken back, and {UNDO_HOLDS}");
         }
         let totals = self.store.session_totals(tenant, session.id).await.map_err(told)?;
         if totals.requests > 0 {
@@ -122,6 +124,16 @@ impl Server {
         self.store.epochs(&owned.tenant, &owned.session).await.map(|epochs| epochs.len()).map_err(told)
     }
 
+    /// The model of a session with its window and its counts as they were learned, so that its size is the one that the gateway
+    /// reports.
+    async fn model(&self, owned: &Owned) -> Result<Model, String> {
+        let name = owned.session.model.as_deref().unwrap_or("unknown");
+        let learned =
+            Learned::kept(&self.store, &owned.tenant, name).await.map_err(told)?.unwrap_or_default();
+        let policy = policy_of(&self.settings.compaction.config, name, &learned);
+        Ok(policy.map_or_else(|_| models::find(name), |policy| policy.model))
+    }
+
     async fn size(&self, owned: &Owned) -> Result<Size, String> {
         let Owned { tenant, session } = owned;
         let view = self.store.body(tenant, session, At::Now).await.map_err(told)?;
@@ -129,19 +141,16 @@ impl Server {
             Some(_) => Some(self.store.body(tenant, session, At::Original).await.map_err(told)?),
             None => None,
         };
-        let (model, dialect) = (session.model.clone(), session.dialect);
-        let count = move || {
-            let meter = Meter::of(&models::find(model.as_deref().unwrap_or("unknown")));
-            let mut known = Known::default();
-            let mut count = |body: &str| {
-                wire::parse(dialect, body)
-                    .map_or(Tokens::ZERO, |(transcript, _)| meter.parts(&mut known, &transcript).total())
-            };
-            let read = view.len() + whole.as_ref().map_or(0, String::len);
-            let view = count(&view);
-            Size { view, whole: whole.as_deref().map_or(view, count), read }
+        let dialect = session.dialect;
+        let meter = Meter::of(&self.model(owned).await?);
+        let mut known = Known::default();
+        let mut count = |body: &str| {
+            wire::parse(dialect, body)
+                .map_or(Tokens::ZERO, |(transcript, _)| meter.parts(&mut known, &transcript).total())
         };
-        tokio::task::spawn_blocking(count).await.map_err(|_| "an error of ours".to_owned())
+        let read = view.len() + whole.as_ref().map_or(0, String::len);
+        let view = count(&view);
+        Ok(Size { view, whole: whole.as_deref().map_or(view, count), read })
     }
 }
 

@@ -61,7 +61,7 @@ impl Plugin {
         let asked = json!({
             "model": policy.model.name,
             "window": policy.window,
-            "threshold": policy.threshold,
+            "threshold": load.threshold(policy.threshold, policy),
             "tokens": load.tokens,
             "reply": load.reply,
             "bytes": load.bytes,
@@ -94,7 +94,7 @@ impl Engine for Plugin {
         }
         let said = |reason: &str| format!("{} says so: {reason}", self.name);
         match self.verdict(policy, load) {
-            None => load.due_at(self.starts_at(policy), policy, wish),
+            None => load.due_at(load.threshold(self.starts_at(policy), policy), policy, wish),
             Some(Verdict { due: false, reason }) => Due::NotYet(said(&reason)),
             Some(Verdict { due: true, reason }) => match load.due_at(Tokens::ZERO, policy, wish) {
                 Due::Now(_) => Due::Now(said(&reason)),

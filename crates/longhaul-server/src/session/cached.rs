@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_engine::cache::{FIVE_MINUTES, ONE_HOUR};
+use longhaul_engine::cost::CacheState;
 use longhaul_engine::policy::{CachePolicy, CacheTtl, Policy};
 use longhaul_engine::wire::Lifetime;
 use serde::{Deserialize, Serialize};
@@ -59,8 +60,13 @@ impl Cached {
     }
 
     /// Whether something was cached and is no longer.
-    pub(super) fn lapsed(&self, now: Moment) -> bool {
+    fn lapsed(&self, now: Moment) -> bool {
         self.lives.is_some() && self.warm(now) == Tokens::ZERO
+    }
+
+    /// The same as the price of a compaction sees it.
+    pub(super) fn state(&self, now: Moment) -> CacheState {
+        if self.lapsed(now) { CacheState::Expired } else { CacheState::Kept }
     }
 
     /// Another model knows nothing of what this one was sent, and counts it in another way.

@@ -1,5 +1,6 @@
 //! One compaction: a model's summary if one is ready, the plan, the hook, the commit, the event.
 
+use longhaul_engine::cost::LastCompaction;
 use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::{
     CountFacts, Handles, Keep, Outcome, Plan, Report, StateReport, Trigger, Wish, WrittenBy,
@@ -17,6 +18,12 @@ use super::scene::{Request, Scene, Wanted, hash, prompts, replayed};
 use super::turn::Said;
 use super::{Session, breaker, said as words};
 use crate::agents::Moment;
+use crate::store::StoreError;
+
+/// Two compactions with at most so many requests from one to the next are close.
+const CLOSE_REQUESTS: usize = 3;
+/// After so many close ones in a row the session is said to be compacted nearly every request.
+const CLOSE_COMPACTIONS: u32 = 3;
 
 /// What came of it.
 pub(super) enum Compaction {
@@ -60,6 +67,12 @@ pub(super) fn newest(seen: &Transcript<'_>, exchanges: usize) -> Option<usize> {
     first.owns.iter().filter_map(|id| seen.message_of(*id)).min()
 }
 
+/// Whether a compaction at the threshold saves enough; nearer to the window anything does.
+fn is_worth_its_cache(scene: Scene<'_, '_>, report: &Report) -> bool {
+    let is_forced = scene.size.measured.tokens >= scene.request.policy.safety;
+    is_forced || StateReport::after(0, report.ratio).ineffective_in_a_row == 0
+}
+
 impl Session {
     pub(super) async fn compact(
         &mut self,
@@ -99,7 +112,7 @@ impl Session {
                 return Compaction::Left { reason, report };
             }
         };
-        if cause.spares_cache() && !self.is_worth_its_cache(scene, &outcome.report) {
+        if cause.spares_cache() && !is_worth_its_cache(scene, &outcome.report) {
             self.tried(scene, outcome.report.tokens.after, Some(&outcome.report), said);
             let reason = "it would save under a tenth, which is not worth what is cached".to_owned();
             return Compaction::Left { reason, report: Some(outcome.report) };
@@ -111,7 +124,7 @@ impl Session {
             return left(self.waits(scene));
         }
         if extra.preview == Preview::Yes {
-            said.say(format!("a preview: {}", words::done(size.count.tokens, &outcome.report)));
+            said.say(format!("a preview: {}", self.done_line(scene, &outcome.report)));
             return Compaction::Planned(outcome);
         }
         if cause.need == Need::IfItPays {
@@ -124,22 +137,22 @@ impl Session {
             outcome = with_it;
             outcome.report.notes.push("the checkpoint quotes what the host handed in".to_owned());
         }
-        match self.commit(request.transcript, &outcome, now).await {
+        let mut kept = self.commit(request.transcript, &outcome, now).await;
+        if let Err(error) = &kept {
+            // It is made once more, from memory: what leads to the store would lead nowhere.
+            self.is_alone(error, said);
+            outcome = match self.plan(scene, cause, extra, &base, None) {
+                Ok(outcome) => outcome,
+                Err(nothing) => return Compaction::Left { reason: nothing.reason, report: nothing.report },
+            };
+            kept = self.commit(request.transcript, &outcome, now).await;
+        }
+        match kept {
             Ok(Kept::Overtaken) => self.overtaken(request, now, said).await,
             Ok(Kept::Epoch(epoch)) => self.in_force(scene, cause, outcome, Some(epoch), said),
             Ok(Kept::Nowhere) => self.in_force(scene, cause, outcome, None, said),
-            Err(reason) => {
-                said.say(reason.clone());
-                left(reason)
-            }
+            Err(error) => left(format!("the store did not keep the compaction: {error}")),
         }
-    }
-
-    /// Whether a compaction at the threshold saves enough; nearer to the window anything does.
-    fn is_worth_its_cache(&self, scene: Scene<'_, '_>, report: &Report) -> bool {
-        let (policy, tokens) = (&scene.request.policy, scene.size.measured.tokens);
-        let is_forced = tokens >= policy.window.share(self.settings.hygiene);
-        is_forced || StateReport::after(0, report.ratio).ineffective_in_a_row == 0
     }
 
     /// A compaction is kept, and holds from now on.
@@ -155,7 +168,12 @@ impl Session {
         // What this compaction did not ask for is folded: it need not be remembered beyond the next.
         self.known.turn();
         self.not_before = Tokens::ZERO;
-        self.state.left = Some(outcome.report.tokens.after);
+        let (before, left) = (scene.size.count.tokens, outcome.report.tokens.after);
+        self.state.last = Some(LastCompaction { left, removed: before - left });
+        self.state.is_undone = false;
+        if let Some(line) = self.thrashing_line(scene, cause) {
+            said.say(line);
+        }
         let by = outcome.report.checkpoint.as_ref().map(|checkpoint| checkpoint.by);
         // Where pruning was enough, the summary is still to come.
         if by.is_some() && self.prepared.ready().is_some() {
@@ -174,12 +192,40 @@ impl Session {
         }
         let fallback_used = by == Some(WrittenBy::Fallback);
         outcome.report.state = StateReport { fallback_used, ..self.state_report(scene.now) };
-        said.say(words::done(scene.size.count.tokens, &outcome.report));
+        said.say(self.done_line(scene, &outcome.report));
         if let Some(epoch) = epoch {
             let name = self.recorder.as_ref().and_then(super::Recorder::name);
             self.host.compacted(&Compacted::new(name, epoch, &outcome.report));
         }
         Compaction::Done(outcome)
+    }
+
+    /// What a compaction came to, by the same measure as what set it off.
+    fn done_line(&self, scene: Scene<'_, '_>, report: &Report) -> String {
+        let after = scene.size.scale(self.gauge.beside_next()).sent(report.tokens.after);
+        words::done(scene.size.measured.tokens, after, report)
+    }
+
+    /// Counts compactions that follow one another closely. Where several do, this says so once, with what would help.
+    fn thrashing_line(&mut self, scene: Scene<'_, '_>, cause: &Cause) -> Option<String> {
+        let turns = self.state.cached.turns();
+        let since = self.state.compacted_at.replace(turns).map(|before| turns.saturating_sub(before));
+        let is_close = cause.is_automatic() && since.is_some_and(|since| since <= CLOSE_REQUESTS);
+        self.state.close_in_a_row = if is_close { self.state.close_in_a_row + 1 } else { 0 };
+        if self.state.close_in_a_row < CLOSE_COMPACTIONS || !self.told.insert("thrashing".to_owned()) {
+            return None;
+        }
+        let (window, load) = (scene.request.policy.window, scene.load);
+        let reply = if load.reply > Tokens::ZERO {
+            format!(", and the reply may take {}", load.reply)
+        } else {
+            String::new()
+        };
+        Some(format!(
+            "this session is compacted nearly every request: {} of the {window} tokens of its window always stay{reply}. A larger \
+             window, fewer tools or shorter results would help",
+            load.minimum
+        ))
     }
 
     /// What the engine makes of it; where that is nothing new, why.
@@ -218,7 +264,7 @@ impl Session {
     pub(super) fn wish(&self, cause: &Cause, extra: &Extra) -> Wish {
         let key = self.key();
         let keep = match (&self.recorder, &key) {
-            (Some(_), Some(key)) => Keep::Originals(Handles::new(key.clone())),
+            (Some(_), Some(key)) if self.is_recorded => Keep::Originals(Handles::new(key.clone())),
             _ => Keep::Nothing,
         };
         Wish {
@@ -235,6 +281,7 @@ impl Session {
             keep_from: extra.keep_from,
             kept: extra.kept.clone(),
             summary: None,
+            stop: self.stop.clone(),
         }
     }
 
@@ -265,12 +312,17 @@ impl Session {
         transcript: &Transcript<'_>,
         outcome: &Outcome,
         now: Moment,
-    ) -> Result<Kept, String> {
-        let Some(recorder) = &mut self.recorder else {
-            return Ok(Kept::Epoch(outcome.ledger.epoch as usize));
-        };
-        let kept = recorder.commit(transcript, outcome, &self.settings.rules, now).await;
-        kept.map_err(|error| format!("the store did not keep the compaction, which is left undone: {error}"))
+    ) -> Result<Kept, StoreError> {
+        match &mut self.recorder {
+            Some(recorder) if self.is_recorded => {
+                recorder.commit(transcript, outcome, &self.settings.rules, now).await
+            }
+            Some(recorder) => {
+                recorder.hold(outcome);
+                Ok(Kept::Epoch(outcome.ledger.epoch as usize))
+            }
+            None => Ok(Kept::Epoch(outcome.ledger.epoch as usize)),
+        }
     }
 
     async fn overtaken(&mut self, request: &Request<'_, '_>, now: Moment, said: &mut Said<'_>) -> Compaction {

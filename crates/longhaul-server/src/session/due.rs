@@ -1,12 +1,12 @@
 //! Whether a request is compacted, and why: all triggers in one place, in the order in which they count.
 
+use longhaul_engine::cost::{Band, CacheState, LastCompaction};
 use longhaul_engine::plan::{Due, Engine, Load, Trigger, Wish};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::transcript::{BlockKind, Seal, UnitKind};
 use longhaul_engine::{Tokens, Transcript};
 
 use super::breaker::Breaker;
-use super::gauge::Measured;
 use super::settings::{Automatic, Settings};
 use crate::agents::Moment;
 
@@ -20,6 +20,10 @@ const ROOM: f64 = 1.0 / 3.0;
 /// What is asked of a request that was refused without a word about how much would do.
 const AFTER_REFUSAL: f64 = 2.0 / 3.0;
 
+/// The promise of every undo, in the same words wherever one is made or shown.
+pub const UNDO_HOLDS: &str =
+    "it stays undone until you ask for a compaction or the safety threshold is reached";
+
 /// What is known of a request when that is decided.
 #[derive(Clone, Copy)]
 pub(super) struct Standing<'s> {
@@ -27,19 +31,22 @@ pub(super) struct Standing<'s> {
     pub(super) policy: &'s Policy,
     pub(super) engine: &'s dyn Engine,
     pub(super) breaker: &'s Breaker,
-    pub(super) measured: Measured,
-    /// The request as it would be sent.
-    pub(super) view: &'s Transcript<'s>,
+    /// The size of the request as it would be sent.
+    pub(super) load: Load,
+    /// The threshold of this request.
+    pub(super) threshold: Tokens,
+    /// How many messages it has.
+    pub(super) messages: usize,
     /// The size that the provider has just refused.
     pub(super) refused: Option<Tokens>,
     /// What sets a compaction off where the threshold is reached.
     pub(super) at_threshold: Trigger,
-    /// What the last compaction left.
-    pub(super) left: Option<Tokens>,
-    /// Whether somebody took a compaction back, and nobody has said anything since.
-    pub(super) held: bool,
-    /// Whether what was cached has lapsed.
-    pub(super) lapsed: bool,
+    /// What the last compaction left and removed.
+    pub(super) last: Option<LastCompaction>,
+    /// Whether the user has undone a compaction and asked for none since.
+    pub(super) is_undone: bool,
+    /// Whether what was cached has expired.
+    pub(super) cache: CacheState,
     pub(super) now: Moment,
 }
 
@@ -92,8 +99,8 @@ pub(super) enum Need {
 impl Standing<'_> {
     /// What is to be done.
     pub(super) fn verdict(&self) -> Verdict {
-        let Self { policy, measured, .. } = *self;
-        let tokens = measured.tokens;
+        let Self { policy, load, threshold, .. } = *self;
+        let tokens = load.tokens;
         let due = |trigger, reason| Verdict::Compact(Cause::due(trigger, reason));
         let if_it_pays = |trigger, reason: &str| {
             Verdict::Compact(Cause { need: Need::IfItPays, ..Cause::due(trigger, reason.to_owned()) })
@@ -106,7 +113,7 @@ impl Standing<'_> {
         if self.settings.automatic == Automatic::Off {
             return Verdict::Leave("automatic compaction is off".to_owned());
         }
-        let hygiene = policy.window.share(self.settings.hygiene);
+        let hygiene = policy.safety;
         if let Err(pause) = self.breaker.allows(tokens, self.now) {
             // A pause is to spare what is in vain, and not to run into a refusal.
             let is_forced = tokens > policy.window.share(FULL)
@@ -115,51 +122,48 @@ impl Standing<'_> {
                 return Verdict::Leave(pause.to_string());
             }
         }
-        let overflows = tokens + self.reply() > policy.window;
-        if self.in_loop() && tokens <= policy.drop_oldest && !overflows {
+        let overflows = tokens + load.reply > policy.window;
+        if load.in_loop && tokens <= policy.drop_oldest && !overflows {
             return Verdict::Leave(
                 "a tool loop with reasoning bound to its prefix is open; it is compacted when the loop ends"
                     .to_owned(),
             );
         }
-        if tokens >= hygiene && self.view.message_count() >= FEWEST_MESSAGES {
+        if tokens >= hygiene && self.messages >= FEWEST_MESSAGES {
             let share = 100.0 * self.settings.hygiene;
             return due(Trigger::Hygiene, format!("it reached {share:.0} % of the window, {hygiene} tokens"));
         }
-        if self.held && !overflows {
-            return Verdict::Leave(
-                "a compaction was taken back, and nobody has said anything since".to_owned(),
-            );
+        if self.is_undone && !overflows {
+            return Verdict::Leave(format!("a compaction was undone; {UNDO_HOLDS}"));
         }
         let wish = Wish { trigger: self.at_threshold, ..Wish::default() };
-        let load = Load { tokens, reply: self.reply(), bytes: self.view.body.len(), in_loop: self.in_loop() };
-        let starts_at = self.engine.starts_at(policy);
         let is_due = self.engine.due(policy, &wish, &load);
         if let Due::Now(reason) = is_due {
-            let not_before = self.left.map_or(Tokens::ZERO, |left| left + (hygiene - left).share(ROOM));
+            let after = |last: LastCompaction| last.left + (hygiene - last.left).share(ROOM);
+            let not_before = self.last.map_or(Tokens::ZERO, after);
             if tokens < not_before && !overflows {
                 return Verdict::Leave(format!(
                     "the last compaction left nearly as much as the threshold; the next is due at {not_before} tokens"
                 ));
             }
-            let reached = format!("the threshold of {starts_at} is reached");
-            return due(self.at_threshold, if tokens >= starts_at { reached } else { reason });
+            let reached = format!("the threshold of {threshold} is reached");
+            return due(self.at_threshold, if tokens >= threshold { reached } else { reason });
         }
         if let Due::NotYet(reason) = is_due
             && self.engine.decides_when()
         {
             return Verdict::Leave(reason);
         }
-        if tokens < policy.goal {
+        if tokens < Band::new(policy, threshold, self.cache, self.last).comfortable {
             return Verdict::Leave(format!("{tokens} tokens are comfortable"));
         }
-        if self.lapsed {
+        if self.cache == CacheState::Expired {
             return if_it_pays(Trigger::Idle, "the cache has lapsed, so that all is read anew anyway");
         }
         if policy.prices.is_some() {
             return if_it_pays(Trigger::Preflight, "it costs less in the end");
         }
-        Verdict::Leave(format!("{tokens} tokens are below the threshold of {starts_at}"))
+        Verdict::Leave(format!("{tokens} tokens are below the threshold of {threshold}"))
     }
 
     /// How small a request has to be after one of this size was refused: where the window is known to be smaller, the policy's own
@@ -167,23 +171,14 @@ impl Standing<'_> {
     fn after_refusal(&self, refused: Tokens) -> Option<Tokens> {
         (refused <= self.policy.window).then(|| refused.share(AFTER_REFUSAL))
     }
+}
 
-    /// What the reply may have, where it shares the window with the request.
-    fn reply(&self) -> Tokens {
-        let (facts, window) = (&self.policy.model.facts, self.policy.window);
-        let asked = self.view.longest_reply.map_or(Tokens::ZERO, Tokens);
-        let most = if self.policy.model.is_assumed("max_output") { asked } else { facts.max_output };
-        let room = asked.min(most);
-        if facts.input_limit.is_none() && room < window { room } else { Tokens::ZERO }
-    }
-
-    /// Whether the request ends in a tool loop whose reasoning is bound to what stands before it.
-    fn in_loop(&self) -> bool {
-        let open = self.view.units.iter().rev().map_while(|unit| match &unit.kind {
-            UnitKind::Step { reply, exchanges } if !exchanges.is_empty() => Some(reply),
-            _ => None,
-        });
-        let is_sealed = |kind: &BlockKind| *kind == BlockKind::Reasoning(Seal::Sealed);
-        self.policy.model.facts.thinking_bound && open.flatten().any(|block| is_sealed(&block.kind))
-    }
+/// Whether a request ends in a tool loop whose reasoning is bound to what stands before it.
+pub(super) fn in_loop(policy: &Policy, view: &Transcript<'_>) -> bool {
+    let open = view.units.iter().rev().map_while(|unit| match &unit.kind {
+        UnitKind::Step { reply, exchanges } if !exchanges.is_empty() => Some(reply),
+        _ => None,
+    });
+    let is_sealed = |kind: &BlockKind| *kind == BlockKind::Reasoning(Seal::Sealed);
+    policy.model.facts.thinking_bound && open.flatten().any(|block| is_sealed(&block.kind))
 }

@@ -156,6 +156,11 @@ impl Gauge {
         self.next_beside = tokens;
     }
 
+    /// What goes with the next request that it does not say itself.
+    pub(super) fn beside_next(&self) -> Tokens {
+        self.next_beside
+    }
+
     /// So many went with the one that was sent.
     pub(super) fn went_beside(&mut self, tokens: Tokens) {
         self.beside = tokens;

@@ -52,7 +52,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_engine::Tokens;
 use longhaul_engine::cache::{self, Rhythm};
 use longhaul_engine::known::Known;
 use longhaul_engine::ledger::Ledger;
@@ -61,10 +60,12 @@ use longhaul_engine::policy::Policy;
 use longhaul_engine::prices::Price;
 use longhaul_engine::redact::SessionKey;
 use longhaul_engine::wire::Lifetime;
+use longhaul_engine::{Stop, Tokens};
 
 pub use breaker::{Breaker, Pause, Why};
 pub use command::{Command, Compress, Preview};
 pub use cooldown::Cooldowns;
+pub use due::UNDO_HOLDS;
 pub use gauge::{By, Calibration, Errors, Measured};
 pub use hooks::{Compacted, Going, Host, MOST_KEPT, Quiet};
 pub use incoming::Incoming;
@@ -76,7 +77,7 @@ pub use settings::{Automatic, First, Limits, Settings, Summarizer, Writer};
 pub use state::State;
 pub use stored::{Became, StoredCompaction, compact_stored};
 pub use summarize::Failure;
-pub use turn::{Action, Sizes, Turn};
+pub use turn::{Action, Context, Sizes, Turn};
 pub use windows::{Learned, Window, policy as policy_of};
 
 use background::Prepared;
@@ -84,7 +85,7 @@ use gauge::{Count, Gauge};
 use recorder::Recorder;
 
 use crate::agents::Moment;
-use crate::store::{SessionId, Store, Tenant};
+use crate::store::{SessionId, Store, StoreError, Tenant};
 use crate::upstream::Models;
 
 /// One session.
@@ -108,10 +109,14 @@ pub struct Session {
     state: State,
     /// What sets off a compaction at the threshold.
     at_threshold: Trigger,
+    /// The threshold of the newest request.
+    threshold: Tokens,
     /// Below this size it is not weighed again whether a compaction would pay.
     not_before: Tokens,
     /// What was sent last.
     sent: Sent,
+    /// The compaction that was refused, by the hash of what was decided, until the original that is sent in its place is answered.
+    suspect: Option<u64>,
     /// The size that was refused, and is to be made smaller with the next request.
     retry: Option<Tokens>,
     /// What was decided before the newest decisions.
@@ -120,6 +125,10 @@ pub struct Session {
     told: BTreeSet<String>,
     /// Whether the store knows the newest request.
     is_recorded: bool,
+    /// Ends a plan that nobody waits for any more.
+    stop: Stop,
+    /// Why the store does not, where it should.
+    trouble: Option<StoreError>,
     /// The view that was replayed last,
     replayed: Option<u64>,
     /// what it is known by,
@@ -160,12 +169,16 @@ impl Session {
             prepared: Prepared::default(),
             state: State::default(),
             at_threshold: Trigger::Preflight,
+            threshold: Tokens::ZERO,
             not_before: Tokens::ZERO,
             sent: Sent::Original,
+            suspect: None,
             retry: None,
             previous: Ledger::default(),
             told: BTreeSet::new(),
             is_recorded: false,
+            stop: Stop::default(),
+            trouble: None,
             replayed: None,
             hashed: None,
             whole: None,
@@ -195,6 +208,23 @@ impl Session {
     pub fn resume(self, state: State, learned: BTreeMap<String, Learned>, ledger: Ledger) -> Self {
         let checkpoints = ledger.checkpoint().map(str::to_owned).into_iter().collect();
         Self { ledger, checkpoints, learned, state, ..self }
+    }
+
+    /// The same session as after a restart: all that the store does not keep is forgotten. For one that was dropped in the middle of a
+    /// request.
+    #[must_use]
+    pub fn restarted(&self) -> Self {
+        Self {
+            host: Arc::clone(&self.host),
+            models: self.models.clone(),
+            recorder: self.recorder.as_ref().map(Recorder::restarted),
+            ..Self::new(self.settings.clone())
+        }
+    }
+
+    /// From now on a plan ends as soon as this is set.
+    pub fn until(&mut self, stop: Stop) {
+        self.stop = stop;
     }
 
     /// How it stands, to be kept across restarts.
@@ -249,6 +279,19 @@ impl Session {
         self.is_recorded
     }
 
+    /// Why the session is in memory only, where a store should keep it.
+    #[must_use]
+    pub fn store_trouble(&self) -> Option<&StoreError> {
+        self.trouble.as_ref()
+    }
+
+    /// The same session for a tenant who was known by another name while the store did not answer.
+    pub(crate) fn hand_over(&mut self, tenant: Tenant) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.hand_over(tenant);
+        }
+    }
+
     /// The numbers that hold for the model of the newest request.
     #[must_use]
     pub fn policy(&self) -> Option<Policy> {
@@ -284,7 +327,7 @@ impl Session {
         self.state = State { breaker: self.state.breaker.anew(), forgotten, ..State::default() };
         (self.gauge, self.prepared) = (Gauge::default(), Prepared::default());
         (self.at_threshold, self.not_before, self.sent) = (Trigger::Preflight, Tokens::ZERO, Sent::Original);
-        self.retry = None;
+        (self.retry, self.suspect) = (None, None);
         self.previous = Ledger::default();
         self.checkpoints.clear();
         self.told.clear();
@@ -306,7 +349,7 @@ impl Session {
     }
 
     /// The key of the session: the store's own, or the host's.
-    fn key(&self) -> Option<SessionKey> {
+    pub(crate) fn key(&self) -> Option<SessionKey> {
         let stored = self.recorder.as_ref().and_then(Recorder::key);
         stored.or_else(|| self.settings.key.clone())
     }

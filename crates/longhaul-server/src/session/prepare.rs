@@ -48,8 +48,8 @@ impl Session {
 
     /// Begins one, if it is time for it and none is on its way.
     pub(super) fn begin_early(&mut self, scene: Scene<'_, '_>, said: &mut Said<'_>) {
-        let Scene { request, size, now, .. } = scene;
-        let (tokens, starts_at) = (size.measured.tokens, request.engine.starts_at(&request.policy));
+        let Scene { size, now, .. } = scene;
+        let (tokens, starts_at) = (size.measured.tokens, scene.threshold);
         // Without automatic compactions there is none that it would be for.
         let rests =
             self.settings.automatic == Automatic::Off || self.state.breaker.allows(tokens, now).is_err();
@@ -163,7 +163,7 @@ impl Session {
 
     /// The session's own model, asked in the cheaper way.
     fn own(&self, scene: Scene<'_, '_>, ask: &Ask, writer: Writer) -> Attempt {
-        let Scene { request, seen, now, size: Size { measured, .. } } = scene;
+        let Scene { request, seen, now, size: Size { measured, .. }, .. } = scene;
         let dialect = request.transcript.dialect;
         let small = small_price(ask, &writer);
         let extended = extension_price(ask, &writer, measured.tokens, self.state.cached.warm(now));

@@ -11,8 +11,8 @@ use super::Learned;
 use super::state::State as Standing;
 use crate::agents::Moment;
 use crate::store::{
-    Appended, Batch, Committed, Keeping, Recorded, Result, Session, SessionId, State, Store, StoreError,
-    Tenant,
+    Appended, Batch, Committed, EpochId, Keeping, Recorded, Recording, Result, Session, SessionId, State,
+    Store, StoreError, Tenant, fresh_key,
 };
 
 /// After so many requests at the latest the pace of a session is kept.
@@ -34,6 +34,19 @@ pub(super) struct Recorder {
     kept: Option<String>,
     /// and how many requests ago that is.
     since: usize,
+    /// Whether the store did not take what was written last: nothing counts as recorded before it does.
+    is_behind: bool,
+    /// The key of a session that began while the store did not answer.
+    own_key: Option<SessionKey>,
+    /// The newest compaction, while it is in memory only.
+    unsaved: Option<Unsaved>,
+}
+
+/// A compaction that the store could not keep yet.
+struct Unsaved {
+    outcome: Outcome,
+    /// The head of the session in the store when it was made: where somebody moved it since, theirs counts.
+    base: Option<EpochId>,
 }
 
 /// Where a compaction is kept.
@@ -70,7 +83,24 @@ pub(super) enum Stood {
 
 impl Recorder {
     pub(super) fn new(store: Store, tenant: Tenant) -> Self {
-        Self { store, tenant, recorded: None, tip: None, envelope: None, pending: None, kept: None, since: 0 }
+        Self {
+            store,
+            tenant,
+            recorded: None,
+            tip: None,
+            envelope: None,
+            pending: None,
+            kept: None,
+            since: 0,
+            is_behind: false,
+            own_key: None,
+            unsaved: None,
+        }
+    }
+
+    /// The same store and tenant, and nothing known of any request.
+    pub(super) fn restarted(&self) -> Self {
+        Self::new(self.store.clone(), self.tenant.clone())
     }
 
     /// Whose session it is.
@@ -80,7 +110,29 @@ impl Recorder {
 
     /// The session's key.
     pub(super) fn key(&self) -> Option<SessionKey> {
-        self.recorded.as_ref().map(|recorded| recorded.session.key.clone())
+        self.recorded.as_ref().map(|recorded| recorded.session.key.clone()).or_else(|| self.own_key.clone())
+    }
+
+    /// The store did not record the newest request: what is decided now is in memory only.
+    pub(super) fn is_alone(&mut self) {
+        if self.recorded.is_none() && self.own_key.is_none() {
+            self.own_key = fresh_key().ok();
+        }
+    }
+
+    /// Holds a compaction in memory until the store can keep it.
+    pub(super) fn hold(&mut self, outcome: &Outcome) {
+        let base = match &self.unsaved {
+            Some(unsaved) => unsaved.base,
+            None => self.recorded.as_ref().and_then(|recorded| recorded.view.base),
+        };
+        let outcome = Outcome { body: String::new(), ..outcome.clone() };
+        self.unsaved = Some(Unsaved { outcome, base });
+    }
+
+    /// The same session for another name of the same tenant.
+    pub(super) fn hand_over(&mut self, tenant: Tenant) {
+        self.tenant = tenant;
     }
 
     /// What people call the session by.
@@ -107,12 +159,57 @@ impl Recorder {
         rules: &Rules,
         now: Moment,
     ) -> Result<Found> {
-        if let Some(found) = self.go_on(transcript, chain, rules, now).await? {
-            return Ok(found);
+        let mut found = match self.go_on(transcript, chain, rules, now).await? {
+            Some(found) => found,
+            None => self.begin(transcript, chain, rules, now).await?,
+        };
+        if self.is_behind {
+            self.flush().await?;
         }
+        self.save(transcript, rules, now, &mut found).await?;
+        Ok(found)
+    }
+
+    /// Writes a compaction that was made while the store did not answer. Where somebody else decided something meanwhile, that counts.
+    async fn save(
+        &mut self,
+        transcript: &Transcript<'_>,
+        rules: &Rules,
+        now: Moment,
+        found: &mut Found,
+    ) -> Result<()> {
+        let Some(unsaved) = self.unsaved.take() else { return Ok(()) };
+        let Some(recorded) = &self.recorded else { return Ok(()) };
+        if recorded.view.base != unsaved.base || !unsaved.outcome.ledger.matches(transcript) {
+            found.ledger = Some(recorded.view.ledger.clone());
+            return Ok(());
+        }
+        match self.commit(transcript, &unsaved.outcome, rules, now).await {
+            Ok(Kept::Epoch(number)) => {
+                found.ledger = found.ledger.take().map(|_| unsaved.outcome.ledger);
+                found.epoch = Some(number);
+            }
+            Ok(Kept::Nowhere | Kept::Overtaken) => {}
+            Err(error) => {
+                self.unsaved = Some(unsaved);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a request of a session that is not at hand, or was changed by somebody else.
+    async fn begin(
+        &mut self,
+        transcript: &Transcript<'_>,
+        chain: &[Identity],
+        rules: &Rules,
+        now: Moment,
+    ) -> Result<Found> {
         let before = self.id();
         self.pending = None;
-        let recorded = self.store.record_chain(&self.tenant, transcript, chain, rules, now).await?;
+        let how = Recording { rules, key: self.own_key.as_ref(), at: now };
+        let recorded = self.store.record_chain(&self.tenant, transcript, chain, how).await?;
         (self.tip, self.envelope) = (chain.last().copied(), None);
         let id = recorded.session.id;
         let mut stood = Stood::AtHand;
@@ -163,7 +260,9 @@ impl Recorder {
     pub(super) async fn flush(&mut self) -> Result<()> {
         let Some(batch) = self.pending.take() else { return Ok(()) };
         let (tip, envelope) = (batch.chain.last().copied(), batch.envelope.identity);
-        match self.store.append(&self.tenant, batch).await? {
+        let appended = self.store.append(&self.tenant, batch).await;
+        self.is_behind = appended.is_err();
+        match appended? {
             Appended::Done { session, .. } => {
                 let stands = |session: &Session| (session.id, session.head);
                 if let Some(recorded) =
@@ -210,10 +309,15 @@ impl Recorder {
         })
     }
 
-    /// Takes the newest compaction back.
-    pub(super) async fn undo(&mut self) -> Result<()> {
-        if let Some(id) = self.id() {
-            self.store.undo(&self.tenant, id).await?;
+    /// Takes back the compaction that the newest request was sent with, unless somebody has decided something else since.
+    pub(super) async fn take_back(&mut self) -> Result<()> {
+        if self.unsaved.take().is_some() {
+            return Ok(());
+        }
+        if let Some(recorded) = &self.recorded
+            && let Some(refused) = recorded.view.base
+        {
+            self.store.take_back(&self.tenant, recorded.session.id, refused).await?;
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ pub struct After {
 pub enum Reaction {
     /// Ask [`Session::before`] again, and send what it gives: it will be smaller.
     Retry,
-    /// The same, where the rewrite was refused: what it gives is without it.
+    /// The same, because the compaction was refused: it gives the original. The compaction is taken back once that is accepted.
     SendOriginal,
     /// Send the same later, after so long if the provider said it.
     Wait(Option<Duration>),
@@ -48,10 +48,7 @@ impl Session {
     pub async fn after(&mut self, usage: &Usage) -> After {
         let host = Arc::clone(&self.host);
         let mut said = Said::to(&*host);
-        self.state.refused = None;
-        if let Sent::Rewritten(rewrite) = self.sent {
-            self.state.accepted = Some(rewrite);
-        }
+        self.accept(&mut said).await;
         let model = self.model.clone();
         let learned = self.learned.entry(model.clone()).or_default();
         let factor = learned.calibration.factor();
@@ -64,17 +61,50 @@ impl Session {
             self.keep_learned(&mut said).await;
         }
         let policy = windows::policy(&self.settings.config, &model, &learned);
-        let threshold = policy.map(|policy| {
-            let engine = self.settings.engines.of(&policy.engine);
-            engine.told_usage(&model, usage);
-            engine.starts_at(&policy)
+        let threshold = policy.ok().map(|policy| {
+            self.settings.engines.of(&policy.engine).told_usage(&model, usage);
+            self.threshold
         });
-        let due = whole.zip(threshold.ok()).filter(|(whole, threshold)| whole >= threshold);
+        let due = whole.zip(threshold).filter(|(whole, threshold)| whole >= threshold);
         let due = due.map(|(whole, threshold)| {
             self.at_threshold = Trigger::Reply;
             format!("{whole} tokens by the provider's count reach the threshold of {threshold}")
         });
         After { due, errors: learned.calibration.errors(), said: said.lines }
+    }
+
+    /// The provider accepted the request that was sent last: the status of its reply says so, before anything of it is read. An original
+    /// that is accepted in place of a compaction shows that the compaction was refused for its own sake, and it is taken back.
+    pub async fn accepted(&mut self) -> Vec<String> {
+        let host = Arc::clone(&self.host);
+        let mut said = Said::to(&*host);
+        self.accept(&mut said).await;
+        said.lines
+    }
+
+    async fn accept(&mut self, said: &mut Said<'_>) {
+        self.state.refused = None;
+        match (self.sent, self.suspect.take()) {
+            (Sent::Rewritten(rewrite), _) => self.state.accepted = Some(rewrite),
+            (Sent::Original, Some(refused)) => {
+                said.say(
+                    "the original was accepted: the refused compaction is taken back and not tried again",
+                );
+                self.take_back(refused, said).await;
+            }
+            (Sent::Original, None) => {}
+        }
+    }
+
+    /// The request that was sent last was neither accepted nor refused: it says nothing about a compaction.
+    pub fn unresolved(&mut self) {
+        self.suspect = None;
+    }
+
+    /// Whether the request that was sent last carries a compaction that no provider has accepted yet.
+    #[must_use]
+    pub fn has_new_compaction(&self) -> bool {
+        matches!(self.sent, Sent::Rewritten(rewrite) if self.state.accepted != Some(rewrite))
     }
 
     /// The request that was sent last was refused, or got no answer. What is to be said of it comes with it.
@@ -88,13 +118,18 @@ impl Session {
             }
             Trouble::TooLarge(_) => self.retry(trouble),
             Trouble::BadRequest(_) => match self.sent {
-                // What it took before is not what it refuses now.
-                Sent::Rewritten(rewrite) if self.state.accepted != Some(rewrite) => {
-                    said.say(format!("the rewritten request was refused and is not tried again: {trouble}"));
-                    self.take_back(rewrite, &mut said).await;
+                Sent::Rewritten(rewrite) if self.has_new_compaction() => {
+                    said.say(format!(
+                        "the compacted request was refused, so the original is sent: {trouble}"
+                    ));
+                    self.suspect = Some(rewrite);
                     Reaction::SendOriginal
                 }
-                Sent::Original | Sent::Rewritten(_) => Reaction::GiveUp(trouble.to_string()),
+                Sent::Original | Sent::Rewritten(_) => {
+                    // The original is refused as well: it is not the compaction that is wrong.
+                    self.suspect = None;
+                    Reaction::GiveUp(trouble.to_string())
+                }
             },
             Trouble::RateLimited { delay } | Trouble::Overloaded { delay } => Reaction::Wait(*delay),
             _ => Reaction::GiveUp(trouble.to_string()),
@@ -163,7 +198,7 @@ impl Session {
         let was_refused = self.state.refused_rewrites.contains(&hash(&previous));
         self.decided(if was_refused { Ledger::default() } else { previous });
         if let Some(recorder) = &mut self.recorder
-            && let Err(error) = recorder.undo().await
+            && let Err(error) = recorder.take_back().await
         {
             said.say(format!("the store did not take the compaction back: {error}"));
         }

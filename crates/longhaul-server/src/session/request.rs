@@ -4,19 +4,25 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul_engine::cost::CacheState;
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::{Outcome, Trigger};
+use longhaul_engine::plan::{self, Load, Outcome, Trigger};
 use longhaul_engine::policy::Policy;
-use longhaul_engine::{Transcript, wire};
+use longhaul_engine::{Tokens, Transcript, wire};
+use tokio::task::yield_now;
 
 use super::compact::{Compaction, Extra};
-use super::due::{Cause, Need, Standing, Verdict};
+use super::due::{Cause, Need, Standing, Verdict, in_loop};
 use super::gauge::{Count, Gauge};
 use super::recorder::Stood;
-use super::scene::{Request, Scene, Size, Wanted, hash, prompts, replayed, replayed_on};
-use super::turn::{Action, Said, Sizes, Turn};
+use super::scene::{Request, Scene, Size, Wanted, hash, replayed, replayed_on};
+use super::turn::{Action, Context, Said, Turn};
 use super::{Incoming, Recorder, Sent, Session, windows};
 use crate::agents::Moment;
+use crate::store::StoreError;
+
+/// From this share of an engine's own threshold on the minimum size is counted: pressure is told and summaries are begun near it.
+const NEAR_THRESHOLD: f64 = 0.5;
 
 /// A last touch of what is sent, by whoever sends it.
 pub type Touch<'t> = dyn FnMut(&Session, &Transcript<'_>, &Policy) -> Option<String> + Send + 't;
@@ -24,8 +30,8 @@ pub type Touch<'t> = dyn FnMut(&Session, &Transcript<'_>, &Policy) -> Option<Str
 /// How a request stands to what came before it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Recalled {
-    /// Whether a compaction was taken back, and nobody has said anything since.
-    held: bool,
+    /// Whether the user has undone a compaction and asked for none since.
+    is_undone: bool,
     /// Whether it goes on from the request before it, with nothing decided in between.
     goes_on: bool,
 }
@@ -63,12 +69,14 @@ impl Session {
     }
 
     async fn write_to(&mut self, said: &mut Said<'_>) {
+        if self.trouble.is_some() {
+            return;
+        }
         if let Some(recorder) = &mut self.recorder
             && let Err(error) = recorder.flush().await
         {
-            said.say(format!("the store did not record the request: {error}"));
-        }
-        if let Err(error) = self.keep_state().await {
+            self.is_alone(&error, said);
+        } else if let Err(error) = self.keep_state().await {
             said.say(format!("the store did not keep how the session stands: {error}"));
         }
     }
@@ -105,7 +113,10 @@ impl Session {
             Ok(request) => request,
             Err(problem) => return Turn::as_it_came(incoming.transcript.body, &problem, &mut said),
         };
-        let turn = self.decide(request, wanted, now, touch, &mut said).await;
+        // Between two heavy steps others have their turn, and a request that nobody waits for any more ends.
+        yield_now().await;
+        // On the heap: the state of a decision is large, and everybody who awaits a session would carry it.
+        let turn = Box::pin(self.decide(request, wanted, now, touch, &mut said)).await;
         Turn { said: said.lines, ..turn }
     }
 
@@ -116,20 +127,25 @@ impl Session {
         now: Moment,
         said: &mut Said<'_>,
     ) -> Result<Request<'r, 'b>, String> {
-        let Incoming { transcript, chain } = incoming;
+        let Incoming { transcript, chain, .. } = incoming;
         let named = transcript.model.as_deref().unwrap_or(&self.settings.model).to_owned();
         self.turn_to(&named, said).await;
-        let Recalled { held, goes_on } = self.record(incoming, now, said).await;
+        let Recalled { is_undone, goes_on } = self.record(incoming, now, said).await;
         let learned = self.learned.get(&self.model).cloned().unwrap_or_default();
-        let policy = windows::policy(&self.settings.config, &self.model, &learned)
+        let mut policy = windows::policy(&self.settings.config, &self.model, &learned)
             .map_err(|error| error.to_string())?;
+        policy.safety = policy.window.share(self.settings.hygiene);
         self.introduce(&policy, &learned, said);
         let is_about_it = goes_on && self.replayed == Some(self.view);
         let replay = if is_about_it { replayed_on } else { replayed };
-        let view = replay(&self.ledger, transcript).map_err(|error| error.to_string())?;
+        let view = if self.is_suspect() {
+            Cow::Borrowed(transcript.body)
+        } else {
+            replay(&self.ledger, transcript).map_err(|error| error.to_string())?
+        };
         self.replayed = matches!(view, Cow::Owned(_)).then_some(self.view);
         let engine = self.settings.engines.of(&policy.engine);
-        Ok(Request { transcript, chain, policy, engine, view, held })
+        Ok(Request { transcript, chain, policy, engine, view, is_undone })
     }
 
     /// The session goes on with a model: with another, what was counted and cached says nothing any more.
@@ -148,9 +164,7 @@ impl Session {
         {
             match recorder.learned(model).await {
                 Ok(learned) => drop(self.learned.insert(model.to_owned(), learned.unwrap_or_default())),
-                Err(error) => {
-                    said.say(format!("the store does not say what was learned of {model}: {error}"));
-                }
+                Err(error) => self.is_alone(&error, said),
             }
         }
     }
@@ -158,11 +172,14 @@ impl Session {
     /// Records a request, and takes over what the store knows of it.
     async fn record(&mut self, incoming: &Incoming<'_>, now: Moment, said: &mut Said<'_>) -> Recalled {
         let Some(recorder) = &mut self.recorder else { return Recalled::default() };
-        let Incoming { transcript, chain } = incoming;
+        let Incoming { transcript, chain, .. } = incoming;
         let found = recorder.record(transcript, chain, &self.settings.rules, now).await;
         self.is_recorded = found.is_ok();
         match found {
             Ok(found) => {
+                if self.trouble.take().is_some() {
+                    said.say("the store answers again: the session is recorded from here on");
+                }
                 match found.stood {
                     Stood::AtHand => {}
                     Stood::Kept(state) => self.state = *state,
@@ -173,15 +190,24 @@ impl Session {
                 if let Some(ledger) = found.ledger {
                     self.decided(if is_forgotten { Ledger::default() } else { ledger });
                 }
-                let prompts = prompts(transcript).count();
-                let since = found.held.then(|| self.state.held_at.unwrap_or(prompts));
-                self.state.held_at = since;
-                Recalled { held: since.is_some_and(|since| prompts <= since), goes_on }
+                self.state.is_undone = found.held;
+                Recalled { is_undone: found.held, goes_on }
             }
             Err(error) => {
-                said.say(format!("the store did not record the request: {error}"));
-                Recalled::default()
+                self.is_alone(&error, said);
+                Recalled { is_undone: self.state.is_undone, goes_on: false }
             }
+        }
+    }
+
+    /// The store does not keep what happens now: the session goes on from memory. That is said once.
+    pub(super) fn is_alone(&mut self, error: &StoreError, said: &mut Said<'_>) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.is_alone();
+        }
+        self.is_recorded = false;
+        if self.trouble.replace(error.clone()).is_none() {
+            said.say(format!("the store is unavailable, so the session goes on from memory: {error}"));
         }
     }
 
@@ -214,13 +240,18 @@ impl Session {
                 own.as_ref().map_or(request.transcript, |(seen, _)| seen)
             }
         };
-        let scene = Scene { request: &request, seen, size: self.measure(&request, seen), now };
-        let Size { count, measured } = scene.size;
-        let threshold = request.engine.starts_at(&request.policy);
-        if let Some(line) = self.state.pressure.of(measured.tokens, threshold) {
+        let size = self.measure(&request, seen);
+        let Size { count, measured } = size;
+        let load = self.load(&request, seen, measured.tokens);
+        let threshold = load.threshold(request.engine.starts_at(&request.policy), &request.policy);
+        self.threshold = threshold;
+        let scene = Scene { request: &request, load, threshold, seen, size, now };
+        let pressure = self.state.pressure.of(measured.tokens, threshold);
+        for line in self.fixed_threshold_line(scene).into_iter().chain(pressure) {
             said.say(line);
         }
         self.prepared.keep_only_for(request.transcript);
+        yield_now().await;
         let compaction = match self.verdict(scene, wanted) {
             Verdict::Leave(reason) => Compaction::Left { reason, report: None },
             Verdict::Compact(cause) => {
@@ -239,15 +270,10 @@ impl Session {
                 Count { tokens: outcome.report.tokens.after, view: self.view, ..count }
             }
         };
-        let whole = match (&request.view, self.whole) {
-            (Cow::Borrowed(_), _) => count.tokens,
-            // What the view has grown by, the whole has.
-            (Cow::Owned(_), Some((before, view))) if view.is_of(&count) => {
-                before + (count.tokens - view.tokens)
-            }
-            (Cow::Owned(_), _) => self.count(&request, request.transcript).tokens,
-        };
+        let whole = self.whole(&request, count);
         self.whole = Some((whole, sent));
+        let sizes = size.scale(self.gauge.beside_next()).sizes(whole, sent.tokens);
+        yield_now().await;
         let touched = match &compaction {
             Compaction::Left { .. } => touch(self, seen, &request.policy),
             Compaction::Overtaken { body } | Compaction::Done(Outcome { body, .. }) => {
@@ -278,7 +304,7 @@ impl Session {
                 Turn::new(Cow::Owned(outcome.body), Action::Compacted, reason, Some(outcome.report), measured)
             }
         };
-        turn.sizes = Some(Sizes { whole, sent: sent.tokens });
+        turn.sizes = Some(sizes);
         if let Some(touched) = touched {
             turn.body = Cow::Owned(touched);
         }
@@ -286,6 +312,42 @@ impl Session {
             self.note_sent(&turn, sent, &policy, now);
         }
         turn
+    }
+
+    /// How full the window is: what the newest request of this history would come to, by the same measure as when it is sent.
+    ///
+    /// # Errors
+    /// A request that cannot be read, or a configuration that cannot be used.
+    pub async fn context(&mut self, incoming: &Incoming<'_>, now: Moment) -> Result<Context, String> {
+        let host = Arc::clone(&self.host);
+        let mut said = Said::to(&*host);
+        let request = self.open(incoming, now, &mut said).await?;
+        let own;
+        let seen = match &request.view {
+            Cow::Borrowed(_) => request.transcript,
+            Cow::Owned(view) => {
+                own = wire::parse(request.transcript.dialect, view);
+                own.as_ref().map_or(request.transcript, |(seen, _)| seen)
+            }
+        };
+        let size = self.measure(&request, seen);
+        let load = self.load(&request, seen, size.measured.tokens);
+        let threshold = load.threshold(request.engine.starts_at(&request.policy), &request.policy);
+        let whole = self.whole(&request, size.count);
+        let sizes = size.scale(self.gauge.beside_next()).sizes(whole, size.count.tokens);
+        Ok(Context { sizes, by: size.measured.by, window: request.policy.window, threshold })
+    }
+
+    /// Our count of all that the client sent, for a view that counts so much.
+    fn whole(&mut self, request: &Request<'_, '_>, count: Count) -> Tokens {
+        match (&request.view, self.whole) {
+            (Cow::Borrowed(_), _) => count.tokens,
+            // What the view has grown by, the whole has.
+            (Cow::Owned(_), Some((before, view))) if view.is_of(&count) => {
+                before + (count.tokens - view.tokens)
+            }
+            (Cow::Owned(_), _) => self.count(request, request.transcript).tokens,
+        }
     }
 
     fn count(&mut self, request: &Request<'_, '_>, seen: &Transcript<'_>) -> Count {
@@ -301,8 +363,39 @@ impl Session {
         Size { count, measured: self.gauge.measure(count, &calibration) }
     }
 
-    fn verdict(&self, scene: Scene<'_, '_>, wanted: &Wanted) -> Verdict {
-        let Scene { request, seen, now, size: Size { measured, .. } } = scene;
+    /// Whether the decisions in force were refused, and the original is tried in their place.
+    fn is_suspect(&mut self) -> bool {
+        self.suspect.is_some_and(|suspect| suspect == self.hash())
+    }
+
+    /// What the triggers go by. The minimum size matters only near the threshold, so that small requests are spared the count.
+    fn load(&mut self, request: &Request<'_, '_>, seen: &Transcript<'_>, tokens: Tokens) -> Load {
+        let policy = &request.policy;
+        let is_near = tokens >= request.engine.starts_at(policy).share(NEAR_THRESHOLD);
+        let minimum = if is_near { plan::minimum_size(policy, &mut self.known, seen) } else { Tokens::ZERO };
+        let (reply, bytes) = (policy.reply_room(seen.longest_reply), seen.body.len());
+        Load { tokens, reply, minimum, bytes, in_loop: in_loop(policy, seen) }
+    }
+
+    /// A warning, once, where a threshold that the user set in tokens leaves a session hardly any room to grow.
+    fn fixed_threshold_line(&mut self, scene: Scene<'_, '_>) -> Option<String> {
+        let Scene { request: Request { policy, .. }, load, threshold, .. } = scene;
+        let least = policy.least_threshold(load.minimum, load.reply);
+        if !policy.is_threshold_fixed || least <= threshold || load.minimum == Tokens::ZERO {
+            return None;
+        }
+        let line = format!(
+            "threshold_tokens of {threshold} is close to the minimum size of this session, so that it is compacted often; without it the \
+             threshold would be {least}"
+        );
+        self.told.insert("threshold_tokens".to_owned()).then_some(line)
+    }
+
+    fn verdict(&mut self, scene: Scene<'_, '_>, wanted: &Wanted) -> Verdict {
+        let Scene { request, load, threshold, seen, now, size: Size { measured, .. } } = scene;
+        if self.is_suspect() && *wanted == Wanted::Send {
+            return Verdict::Leave("the provider refused this very rewrite before".to_owned());
+        }
         if let Wanted::Compress(compress) = wanted {
             let reason = format!("asked for at {} tokens", measured.tokens);
             let to_tokens = compress.to_tokens;
@@ -313,13 +406,14 @@ impl Session {
             policy: &request.policy,
             engine: &*request.engine,
             breaker: &self.state.breaker,
-            measured,
-            view: seen,
+            load,
+            threshold,
+            messages: seen.message_count(),
             refused: self.retry,
             at_threshold: self.at_threshold,
-            left: self.state.left,
-            held: request.held,
-            lapsed: self.state.cached.lapsed(now),
+            last: self.state.last,
+            is_undone: request.is_undone,
+            cache: self.state.cached.state(now),
             now,
         };
         match (standing.verdict(), wanted) {
@@ -328,7 +422,7 @@ impl Session {
             {
                 Verdict::Leave(format!("it would not pay at {} tokens", measured.tokens))
             }
-            (Verdict::Compact(_), Wanted::Idle) if !standing.lapsed => {
+            (Verdict::Compact(_), Wanted::Idle) if standing.cache == CacheState::Kept => {
                 Verdict::Leave("the cache is still warm".to_owned())
             }
             (verdict, _) => verdict,

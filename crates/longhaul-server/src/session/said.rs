@@ -15,9 +15,9 @@ pub(super) fn begins(measured: &Measured, policy: &Policy, reason: &str) -> Stri
     )
 }
 
-/// It is done.
-pub(super) fn done(before: Tokens, report: &Report) -> String {
-    let (after, messages) = (report.tokens.after, report.messages);
+/// It is done, with these sizes.
+pub(super) fn done(before: Tokens, after: Tokens, report: &Report) -> String {
+    let messages = report.messages;
     let saved = 100.0 * (1.0 - after.number() as f64 / before.number().max(1) as f64);
     let by = match report.checkpoint.as_ref().map(|checkpoint| checkpoint.by) {
         None => "no checkpoint was needed",

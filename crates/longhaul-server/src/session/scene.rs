@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use longhaul_engine::identity::{Identities, Identity};
 use longhaul_engine::ledger::Ledger;
-use longhaul_engine::plan::Engine;
+use longhaul_engine::plan::{Engine, Load};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::transcript::{Speaker, Unit, UnitKind};
-use longhaul_engine::{Refused, Rewrite, Transcript};
+use longhaul_engine::{Refused, Rewrite, Tokens, Transcript};
 
 use super::command::Compress;
 use super::gauge::{Count, Measured};
+use super::turn::Sizes;
 use crate::agents::Moment;
 
 /// What a request is read for.
@@ -35,8 +36,8 @@ pub(super) struct Request<'r, 'b> {
     pub(super) engine: Arc<dyn Engine>,
     /// What the decisions so far make of it.
     pub(super) view: Cow<'b, str>,
-    /// Whether somebody took a compaction back, and nobody has said anything since.
-    pub(super) held: bool,
+    /// Whether the user has undone a compaction and asked for none since.
+    pub(super) is_undone: bool,
 }
 
 /// What is known of its size.
@@ -46,10 +47,42 @@ pub(super) struct Size {
     pub(super) measured: Measured,
 }
 
+/// How our counts of a request become sizes such as its provider would report: all that is shown of one request goes by one measure.
+#[derive(Clone, Copy)]
+pub(super) struct Scale {
+    ratio: f64,
+    /// What goes with it that the client does not send.
+    beside: Tokens,
+}
+
+impl Size {
+    /// The scale of a request with which so much goes that is not counted.
+    pub(super) fn scale(&self, beside: Tokens) -> Scale {
+        let own = (self.measured.tokens - beside).number() as f64;
+        Scale { ratio: own / self.count.tokens.number().max(1) as f64, beside }
+    }
+}
+
+impl Scale {
+    /// The sizes of a request of which the whole and what is sent count so much.
+    pub(super) fn sizes(&self, whole: Tokens, sent: Tokens) -> Sizes {
+        Sizes { whole: whole.share(self.ratio), sent: self.sent(sent) }
+    }
+
+    /// The size of something that counts so much, as it is sent.
+    pub(super) fn sent(&self, tokens: Tokens) -> Tokens {
+        tokens.share(self.ratio) + self.beside
+    }
+}
+
 /// A request with all that is known when something is decided about it.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'r, 'b> {
     pub(super) request: &'r Request<'r, 'b>,
+    /// What the triggers go by.
+    pub(super) load: Load,
+    /// The threshold of this request, which gives way to its minimum size.
+    pub(super) threshold: Tokens,
     /// The request as it would be sent: what the decisions so far leave of it.
     pub(super) seen: &'r Transcript<'r>,
     pub(super) size: Size,

@@ -1,6 +1,7 @@
 //! What a session keeps across restarts beside its messages. No words of anybody are in it.
 
 use longhaul_engine::Tokens;
+use longhaul_engine::cost::LastCompaction;
 use serde::{Deserialize, Serialize};
 
 use super::breaker::Breaker;
@@ -28,14 +29,18 @@ pub struct State {
     pub(super) refused: Option<Tokens>,
     /// Rewrites that the provider refused, by the hash of what was decided.
     pub(super) refused_rewrites: Vec<u64>,
-    /// What the last compaction left.
-    pub(super) left: Option<Tokens>,
+    /// What the last compaction left and removed.
+    pub(super) last: Option<LastCompaction>,
+    /// How many requests there were when the session was compacted last.
+    pub(super) compacted_at: Option<usize>,
+    /// How many compactions in a row came within a few requests of the one before.
+    pub(super) close_in_a_row: u32,
     /// The rewrite that the provider took last.
     pub(super) accepted: Option<u64>,
     /// The epoch that a reset left behind.
     pub(super) forgotten: Option<usize>,
-    /// How many people's messages there were when somebody took a compaction back.
-    pub(super) held_at: Option<usize>,
+    /// Whether the user has undone a compaction and asked for none since.
+    pub(super) is_undone: bool,
 }
 
 impl State {
@@ -46,6 +51,7 @@ impl State {
 
     /// How another session begins beside this one: the same models rest, and the same money is spent.
     pub(super) fn for_another(&self) -> Self {
-        Self { breaker: self.breaker.anew(), cooldowns: self.cooldowns.clone(), ..Self::default() }
+        let (breaker, cooldowns) = (self.breaker.anew(), self.cooldowns.clone());
+        Self { breaker, cooldowns, accepted: self.accepted, ..Self::default() }
     }
 }

@@ -59,7 +59,8 @@ impl StoredCompaction {
     }
 }
 
-/// Compacts a session of the store once, whatever the threshold. The error is one line.
+/// Compacts a session of the store once, whatever the threshold. The error is one line. It takes processor time: whoever has others
+/// waiting runs it in a [`Pool`](crate::pool::Pool).
 ///
 /// # Errors
 /// A session that is archived or deleted, that has secrets in what would be compacted, or that others keep compacting; a store that fails.
@@ -78,10 +79,7 @@ pub async fn compact_stored(
         compress: compress.clone(),
         now,
     };
-    let (session, runtime) = (session.clone(), tokio::runtime::Handle::current());
-    // A long session takes a while, in which the others must not wait.
-    let work = move || runtime.block_on(asked.run(session));
-    tokio::task::spawn_blocking(work).await.map_err(|_| "an error of ours".to_owned())?
+    asked.run(session.clone()).await
 }
 
 /// All that was asked.

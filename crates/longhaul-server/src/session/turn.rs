@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use longhaul_engine::Tokens;
 use longhaul_engine::plan::Report;
 
-use super::gauge::Measured;
+use super::gauge::{By, Measured};
 use super::hooks::Host;
 
 /// A request that can be sent.
@@ -21,7 +21,7 @@ pub struct Turn<'b> {
     pub report: Option<Report>,
     /// Its size before that; nothing for what cannot be read.
     pub measured: Option<Measured>,
-    /// What the client sent, and what is sent in its place, as we count.
+    /// What the client sent, and what is sent in its place, by the provider's measure where that is known.
     pub sizes: Option<Sizes>,
     /// Lines for people, never for the model.
     pub said: Vec<String>,
@@ -45,6 +45,19 @@ impl<'b> Turn<'b> {
     ) -> Self {
         Self { body, action, reason, report, measured: Some(measured), sizes: None, said: Vec::new() }
     }
+}
+
+/// How full the window of a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Context {
+    /// The tokens of its newest request.
+    pub sizes: Sizes,
+    /// On whose word.
+    pub by: By,
+    /// The window.
+    pub window: Tokens,
+    /// The size at which a compaction is triggered.
+    pub threshold: Tokens,
 }
 
 /// The tokens of a request.

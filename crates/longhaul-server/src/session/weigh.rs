@@ -60,8 +60,7 @@ impl Session {
             lifetime: lifetime(&request.policy),
             summary: Dollars::ZERO,
         };
-        let band =
-            Band { comfortable: request.policy.goal, necessary: request.engine.starts_at(&request.policy) };
+        let band = Band::new(&request.policy, scene.threshold, cached.state(now), self.state.last);
         decide(&band, &outlook, &prices.price).decision.compacts()
     }
 }

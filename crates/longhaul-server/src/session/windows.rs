@@ -85,7 +85,10 @@ pub fn policy(config: &Config, name: &str, learned: &Learned) -> Result<Policy, 
     let least = stated_windows(config, name).fold(window.tokens, Tokens::min);
     let mut config = config.clone();
     config.models.entry(name.to_owned()).or_default().context_length = Some(least);
-    Policy::new(&config, &model).map(|(policy, _)| policy)
+    // The provider enforces what it named, whatever the table says of the model.
+    let (mut policy, _) = Policy::new(&config, &model)?;
+    policy.provider_window = window.tokens;
+    Ok(policy)
 }
 
 /// The windows that the user states, in all rows that describe a model.

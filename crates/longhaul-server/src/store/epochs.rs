@@ -305,6 +305,14 @@ async fn shift(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, way: Way) -> R
     Ok(Moved::To(to))
 }
 
+/// Goes back from a view to the one before it, if it is the one in force.
+async fn take_back(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, refused: EpochId) -> Result<Moved> {
+    if session::held_session(sql, tenant, id).await?.head != Some(refused) {
+        return Ok(Moved::Nowhere);
+    }
+    shift(sql, tenant, id, Way::Back).await
+}
+
 /// The newest view that was made from another: of the session itself, else of those whose beginning it shares, as long as the
 /// view is of that beginning alone.
 async fn next(
@@ -387,6 +395,15 @@ impl Store {
     /// Goes back to the view before the one in force.
     pub async fn undo(&self, tenant: &Tenant, session: SessionId) -> Result<Moved> {
         self.shift(tenant, session, Way::Back).await
+    }
+
+    /// Takes a view back that a provider refused, if nobody has moved the head since.
+    pub async fn take_back(&self, tenant: &Tenant, session: SessionId, refused: EpochId) -> Result<Moved> {
+        let with = (tenant.clone(), session, refused);
+        self.write(work(with, |sql, (tenant, session, refused)| {
+            Box::pin(take_back(sql, tenant, *session, *refused))
+        }))
+        .await
     }
 
     /// Goes forth again to the newest view that was made from the one in force.

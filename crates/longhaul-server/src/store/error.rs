@@ -43,6 +43,22 @@ impl StoreError {
     }
 }
 
+impl StoreError {
+    /// One word or two for the kind of failure, without the place of the store: any client may read it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Busy(_) => "locked",
+            Self::Full(_) => "full",
+            Self::Forbidden(_) => "not writable",
+            Self::Damaged(_) => "damaged",
+            Self::Newer(_) => "too new",
+            Self::Unreachable(_) => "not answering",
+            Self::Unknown(_) | Self::Wrong(_) | Self::Failed(_) => "failing",
+        }
+    }
+}
+
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.message())

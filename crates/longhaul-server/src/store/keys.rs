@@ -16,7 +16,7 @@ use longhaul_engine::identity::Identity;
 
 use super::error::{Result, StoreError};
 use super::secret::{Secret, hash};
-use super::sql::{Row, Sql};
+use super::sql::{MOST_TOKENS, Row, Sql};
 use super::tenant::{self, Tenant};
 use super::{Store, work};
 use crate::agents::Moment;
@@ -210,11 +210,32 @@ async fn any(sql: &mut dyn Sql) -> Result<bool> {
     Ok(sql.row("SELECT id FROM keys LIMIT 1", &[]).await?.is_some())
 }
 
-async fn used(sql: &mut dyn Sql, id: KeyId, tokens: Tokens, day: Day) -> Result<Tokens> {
+/// Adds tokens to what a key used on a day, or takes some off, and says how many that makes.
+async fn add_use(sql: &mut dyn Sql, id: KeyId, more: i64, day: Day) -> Result<Tokens> {
     let used = "INSERT INTO uses (key, day, tokens) SELECT id, $2, $3 FROM keys WHERE id = $1 \
                 ON CONFLICT (key, day) DO UPDATE SET tokens = uses.tokens + excluded.tokens RETURNING tokens";
-    let row = sql.row(used, &[id.0.into(), day.0.into(), tokens.into()]).await?;
+    let row = sql.row(used, &[id.0.into(), day.0.into(), more.into()]).await?;
     row.map_or_else(|| Err(StoreError::Unknown("the key is gone".to_owned())), |row| row.tokens(0))
+}
+
+/// Adds tokens to what a key used on a day, unless that has reached a limit already.
+async fn reserve(sql: &mut dyn Sql, id: KeyId, tokens: Tokens, most: Tokens, day: Day) -> Result<bool> {
+    let reserve = "INSERT INTO uses (key, day, tokens) SELECT id, $2, $3 FROM keys WHERE id = $1 \
+                   ON CONFLICT (key, day) DO UPDATE SET tokens = uses.tokens + excluded.tokens \
+                   WHERE uses.tokens < $4 RETURNING tokens";
+    let values = [id.0.into(), day.0.into(), tokens.into(), most.into()];
+    Ok(most > Tokens::ZERO && sql.row(reserve, &values).await?.is_some())
+}
+
+async fn used(sql: &mut dyn Sql, id: KeyId, day: Day) -> Result<Tokens> {
+    let used = "SELECT tokens FROM uses WHERE key = $1 AND day = $2";
+    let row = sql.row(used, &[id.0.into(), day.0.into()]).await?;
+    row.map_or(Ok(Tokens::ZERO), |row| row.tokens(0))
+}
+
+/// Tokens as a number that can be subtracted, and added up without overflowing a column.
+fn signed(tokens: Tokens) -> i64 {
+    tokens.number().min(MOST_TOKENS).cast_signed()
 }
 
 impl Store {
@@ -260,8 +281,28 @@ impl Store {
 
     /// Counts tokens that a key used on a day, and says how many it used on that day so far.
     pub async fn use_key(&self, id: KeyId, tokens: Tokens, day: Day) -> Result<Tokens> {
-        let with = (id, tokens, day);
-        self.write(work(with, |sql, (id, tokens, day)| Box::pin(used(sql, *id, *tokens, *day)))).await
+        let with = (id, signed(tokens), day);
+        self.write(work(with, |sql, (id, more, day)| Box::pin(add_use(sql, *id, *more, *day)))).await
+    }
+
+    /// The tokens that a key used on a day so far, those that are reserved among them.
+    pub async fn used_by_key(&self, id: KeyId, day: Day) -> Result<Tokens> {
+        self.read(work((id, day), |sql, (id, day)| Box::pin(used(sql, *id, *day)))).await
+    }
+
+    /// Counts tokens that a key is about to use, in one step with the check of its limit: false if the limit was reached before them.
+    pub async fn reserve_for_key(&self, id: KeyId, tokens: Tokens, most: Tokens, day: Day) -> Result<bool> {
+        let with = (id, tokens, most, day);
+        self.write(work(with, |sql, (id, tokens, most, day)| {
+            Box::pin(reserve(sql, *id, *tokens, *most, *day))
+        }))
+        .await
+    }
+
+    /// Replaces tokens that were reserved for a key by those that it spent.
+    pub async fn settle_key(&self, id: KeyId, reserved: Tokens, spent: Tokens, day: Day) -> Result<Tokens> {
+        let with = (id, signed(spent).saturating_sub(signed(reserved)), day);
+        self.write(work(with, |sql, (id, more, day)| Box::pin(add_use(sql, *id, *more, *day)))).await
     }
 }
 

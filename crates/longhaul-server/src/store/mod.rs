@@ -23,6 +23,8 @@ mod envelope;
 mod epochs;
 mod error;
 mod export;
+mod guard;
+mod hidden;
 mod keys;
 mod log;
 mod message;
@@ -40,6 +42,7 @@ mod sqlite;
 mod standing;
 mod tenant;
 mod terms;
+mod threads;
 mod traffic;
 
 use std::path::{Path, PathBuf};
@@ -51,21 +54,25 @@ pub use course::{Compaction, Course, CourseStep};
 pub use epochs::{Commit, Committed, Epoch, EpochId, Lease, Leased, Moved, Seen};
 pub use error::{Result, StoreError};
 pub use export::{Example, Moment as At, Trace, Words};
+pub use guard::STORE_TIMEOUT;
+pub use hidden::HiddenTurn;
 pub use keys::{Day, Granted, KeyId, KeyRow, Limits, Used};
 pub use log::{Appended, Batch, Request};
 pub use message::{BlockRow, Entry};
 pub use overview::{Overview, Owned, Standing, Stretch, Whose};
 pub use recall::{Neighbour, Recalled};
 pub use record::{Keeping, Recorded, View};
+pub(crate) use record::{Recording, fresh_key};
 pub use retention::{Expiry, Swept};
 pub use search::{Hit, Scope, StepBlock};
 pub use secret::Secret;
 pub use session::{Lineage, Reason, Session, SessionId, State};
 pub use sqlite::Sync;
-pub use tenant::Tenant;
+pub use tenant::{LOCAL_TENANT, Tenant};
 pub use terms::of_message as terms_of;
 pub use traffic::{Action, Totals, Traffic};
 
+use guard::{Access, Guard};
 use postgres::Postgres;
 use sql::Sql;
 use sqlite::Sqlite;
@@ -138,6 +145,7 @@ where
 #[derive(Clone)]
 pub struct Store {
     backend: Backend,
+    guard: Option<Arc<Guard>>,
 }
 
 #[derive(Clone)]
@@ -146,31 +154,83 @@ enum Backend {
     Postgres(Postgres),
 }
 
+/// A file that must not grow any more is a full store, and not the end of the process: whoever listens to the signal that the system
+/// sends for it gets an error from the write instead.
+fn survive_file_size_limit() {
+    #[cfg(unix)]
+    if tokio::runtime::Handle::try_current().is_ok() {
+        let signal = rustix::process::Signal::XFSZ.as_raw();
+        if let Err(error) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(signal)) {
+            tracing::warn!("a limit on the size of files would end the process: {error}");
+        }
+    }
+}
+
+impl Backend {
+    async fn read<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.read(work).await,
+            Self::Postgres(postgres) => postgres.read(work).await,
+        }
+    }
+
+    async fn write<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.write(work).await,
+            Self::Postgres(postgres) => postgres.write(work).await,
+        }
+    }
+
+    /// Whether it can be written: it takes the lock that a writer takes, and changes nothing.
+    async fn probe(&self) -> Result<()> {
+        let touch = work("UPDATE tenants SET name = name WHERE id < 0", |sql, touch| {
+            Box::pin(async move { sql.run(touch, &[]).await.map(drop) })
+        });
+        self.write(touch).await
+    }
+}
+
 impl Store {
     /// Opens a store, and makes it if it is not there.
     ///
     /// # Errors
     /// A place that cannot be reached or written, or holds something else.
     pub async fn open(place: &Place, sync: Sync) -> Result<Self> {
+        survive_file_size_limit();
         let backend = match place {
             Place::Memory => Backend::Sqlite(Sqlite::memory()?),
             Place::File(path) => Backend::Sqlite(Sqlite::file(path, sync)?),
             Place::Postgres(url) => Backend::Postgres(Postgres::connect(url, sync).await?),
         };
-        Ok(Self { backend })
+        Ok(Self { backend, guard: None })
+    }
+
+    /// The same store for a caller that must not wait: after the first time-out every question is refused at once, until the store
+    /// answers again.
+    #[must_use]
+    pub fn guarded(self) -> Self {
+        Self { guard: Some(self.guard.unwrap_or_default()), ..self }
+    }
+
+    /// Why a [`guarded`](Self::guarded) store cannot be relied on at the moment.
+    #[must_use]
+    pub fn trouble(&self) -> Option<StoreError> {
+        self.guard.as_ref().and_then(|guard| guard.trouble())
     }
 
     async fn read<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
-        match &self.backend {
-            Backend::Sqlite(sqlite) => sqlite.read(work).await,
-            Backend::Postgres(postgres) => postgres.read(work).await,
+        let reading = self.backend.read(work);
+        match &self.guard {
+            Some(guard) => guard.run(&self.backend, Access::Read, reading).await,
+            None => reading.await,
         }
     }
 
     async fn write<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
-        match &self.backend {
-            Backend::Sqlite(sqlite) => sqlite.write(work).await,
-            Backend::Postgres(postgres) => postgres.write(work).await,
+        let writing = self.backend.write(work);
+        match &self.guard {
+            Some(guard) => guard.run(&self.backend, Access::Write, writing).await,
+            None => writing.await,
         }
     }
 

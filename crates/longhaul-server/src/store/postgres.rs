@@ -24,6 +24,12 @@ use super::sqlite::Sync;
 /// How long to wait for a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A statement that takes longer is ended by the server, so that a connection is not held for ever by one that nobody waits for.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A server that acknowledges nothing for so long is gone.
+const SILENCE: Duration = Duration::from_secs(10);
+
 /// How often a race is run again before it is given up.
 const TRIES: usize = 20;
 
@@ -82,11 +88,14 @@ impl Postgres {
             StoreError::Wrong(format!("{shown} is no address of a PostgreSQL server: {error}"))
         })?;
         config.connect_timeout(PATIENCE).application_name("longhaul");
+        config.keepalives_idle(SILENCE).tcp_user_timeout(SILENCE);
+        let options = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
+        let mut options = format!("{options}-c statement_timeout={}", STATEMENT_TIMEOUT.as_millis());
         if sync == Sync::Normal {
             // Survives a killed client; a server that loses its power may lose the last moments, never the order.
-            let options = config.get_options().map(|options| format!("{options} ")).unwrap_or_default();
-            config.options(format!("{options}-c synchronous_commit=off"));
+            options.push_str(" -c synchronous_commit=off");
         }
+        config.options(options);
         let manager = manager(config, &shown)?;
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
@@ -179,8 +188,13 @@ impl Postgres {
 
     pub(super) async fn vacuum(&self) -> Result<()> {
         let client = self.client().await?;
+        // Each a statement of its own: a vacuum runs in no transaction, and takes as long as it takes.
         let ours = format!("VACUUM (FULL, ANALYZE) {}", TABLES.join(", "));
-        client.batch_execute(&ours).await.map_err(|error| self.failed(&error))
+        let limit = format!("SET statement_timeout = {}", STATEMENT_TIMEOUT.as_millis());
+        client.batch_execute("SET statement_timeout = 0").await.map_err(|error| self.failed(&error))?;
+        let done = client.batch_execute(&ours).await.map_err(|error| self.failed(&error));
+        client.batch_execute(&limit).await.map_err(|error| self.failed(&error))?;
+        done
     }
 
     pub(super) async fn size(&self) -> Result<u64> {

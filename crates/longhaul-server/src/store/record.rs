@@ -40,6 +40,22 @@ pub struct Recorded {
     pub view: View,
 }
 
+/// How a request is recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recording<'r> {
+    /// What counts as a secret.
+    pub(crate) rules: &'r Rules,
+    /// The key of a session that begins with it, where it has one already.
+    pub(crate) key: Option<&'r SessionKey>,
+    /// When it came.
+    pub(crate) at: Moment,
+}
+
+/// A key for a new session.
+pub(crate) fn fresh_key() -> Result<SessionKey> {
+    Ok(SessionKey::new(tenant::random()?))
+}
+
 /// How a compaction is kept.
 #[derive(Debug, Clone)]
 pub struct Keeping<'r> {
@@ -71,7 +87,8 @@ impl Store {
         rules: &Rules,
         at: Moment,
     ) -> Result<Recorded> {
-        self.record_chain(tenant, transcript, &tenant.identities().chain(transcript), rules, at).await
+        let how = Recording { rules, key: None, at };
+        self.record_chain(tenant, transcript, &tenant.identities().chain(transcript), how).await
     }
 
     /// The same, for a request whose messages are known by these identities.
@@ -80,11 +97,10 @@ impl Store {
         tenant: &Tenant,
         transcript: &Transcript<'_>,
         chain: &[Identity],
-        rules: &Rules,
-        at: Moment,
+        how: Recording<'_>,
     ) -> Result<Recorded> {
         for _ in 0..TRIES {
-            let batch = self.prepare(tenant, transcript, chain, rules, at).await?;
+            let batch = self.prepare(tenant, transcript, chain, how).await?;
             if let Appended::Done { session, new } = self.append(tenant, batch).await? {
                 let view = self.view(tenant, &session, transcript).await?;
                 return Ok(Recorded { session, new, view });
@@ -119,8 +135,7 @@ impl Store {
         tenant: &Tenant,
         transcript: &Transcript<'_>,
         chain: &[Identity],
-        rules: &Rules,
-        at: Moment,
+        Recording { rules, key, at }: Recording<'_>,
     ) -> Result<Batch> {
         let envelope = Envelope::known(tenant, transcript).ok_or_else(without_messages)?;
         let (located, is_known) = self.look(tenant, chain, &envelope).await?;
@@ -135,7 +150,7 @@ impl Store {
         let key = match (&located, &continues) {
             (Some(located), _) => located.session.key.clone(),
             (None, Some(session)) => session.key.clone(),
-            (None, None) => SessionKey::new(tenant::random()?),
+            (None, None) => key.cloned().map_or_else(fresh_key, Ok)?,
         };
         let continues = continues.filter(|session| session.key == key).map(|session| session.id);
         let goes_on = located.as_ref().is_some_and(|located| known == located.session.length);

@@ -83,6 +83,7 @@ async fn trim(sql: &mut dyn Sql, tenant: &Tenant, session: &Session) -> Result<(
     for forget in [
         "DELETE FROM states WHERE session = $1 AND tenant = $2",
         "DELETE FROM traffic WHERE session = $1 AND tenant = $2",
+        "DELETE FROM hidden_turns WHERE session = $1 AND tenant = $2",
     ] {
         sql.run(forget, &own).await?;
     }

@@ -6,6 +6,7 @@
 //!                │    ◀── epochs           the views; `sessions.head` is the one in force
 //!                │    ◀── states           how its compactions are going; `models`: what was learned of those that answer
 //!                │    ◀── traffic          what each of its requests was on its way through the gateway
+//!                │    ◀── hidden_turns     what its model recalled, of which the client has nothing
 //!                └family◀── blocks, remains  what a handle leads to
 //!         ◀── keys ◀── uses                  what the gateway lets a tenant's clients in by, and how much each used a day
 //! ```
@@ -25,10 +26,11 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { sqlite: SQLITE_1, postgres: POSTGRES_1 },
     Migration { sqlite: SQLITE_2, postgres: POSTGRES_2 },
     Migration { sqlite: SQLITE_3, postgres: POSTGRES_3 },
+    Migration { sqlite: SQLITE_4, postgres: POSTGRES_4 },
 ];
 
 /// The tables of the newest schema: a database may hold somebody else's beside them.
-pub(super) const TABLES: [&str; 15] = [
+pub(super) const TABLES: [&str; 16] = [
     "tenants",
     "sessions",
     "messages",
@@ -44,6 +46,7 @@ pub(super) const TABLES: [&str; 15] = [
     "keys",
     "uses",
     "traffic",
+    "hidden_turns",
 ];
 
 /// What this program knows.
@@ -184,6 +187,19 @@ CREATE TABLE traffic (
   input BIGINT, cache_read BIGINT, cache_written BIGINT, cache_written_1h BIGINT, output BIGINT, broke TEXT,
   added BIGINT NOT NULL, took BIGINT NOT NULL, usd BIGINT, usd_without BIGINT);
 CREATE INDEX traffic_by_session ON traffic (tenant, session);
+";
+
+const SQLITE_4: &str = "
+CREATE TABLE hidden_turns (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, tenant INTEGER NOT NULL, session INTEGER NOT NULL, after BLOB NOT NULL, turn TEXT NOT NULL);
+CREATE UNIQUE INDEX hidden_turns_by_session ON hidden_turns (session, after);
+";
+
+const POSTGRES_4: &str = "
+CREATE TABLE hidden_turns (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenant BIGINT NOT NULL, session BIGINT NOT NULL, after BYTEA NOT NULL,
+  turn TEXT NOT NULL);
+CREATE UNIQUE INDEX hidden_turns_by_session ON hidden_turns (session, after);
 ";
 
 #[cfg(test)]

@@ -506,7 +506,34 @@ fn excerpt(text: &str, phrase: Option<&str>, weights: &HashMap<&str, f64>) -> Re
     let speaks = |line: &str| if has_it(line) { f64::MAX } else { speaks(line, weights) };
     let best = lines.iter().enumerate().map(|(at, line)| (speaks(line), at));
     let best = best.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))).map_or(0, |(_, at)| at);
-    Redacted::from_store(lines.get(best..).unwrap_or_default().join("\n")).on_one_line(EXCERPT)
+    let mut shown = lines.get(best..).unwrap_or_default().join("\n");
+    let line = lines.get(best).copied().unwrap_or_default();
+    if line.len() > EXCERPT {
+        let start = part_of(line, phrase, weights);
+        if start > 0 {
+            shown.replace_range(..start, "… ");
+        }
+    }
+    Redacted::from_store(shown).on_one_line(EXCERPT)
+}
+
+/// Where the part of a long line begins that has the query in it or speaks most of it, with a little of what stands before it. A
+/// result in JSON is often one line of all there is.
+fn part_of(line: &str, phrase: Option<&str>, weights: &HashMap<&str, f64>) -> usize {
+    const LEAD_BYTES: usize = 60;
+    const STEP_BYTES: usize = 80;
+    let at = |byte: usize| line.floor_char_boundary(byte.min(line.len()));
+    let best_window = || {
+        let starts = (0..line.len()).step_by(STEP_BYTES).map(at);
+        let windows =
+            starts.map(|start| (speaks(&line[start..at(start + EXCERPT - LEAD_BYTES)], weights), start));
+        // The first of equals: what follows is shown too.
+        windows.fold((0.0, 0), |best, window| if window.0 > best.0 { window } else { best }).1
+    };
+    let found = phrase.and_then(|phrase| line.find(phrase)).unwrap_or_else(best_window);
+    let start = at(found.saturating_sub(LEAD_BYTES));
+    // Whole words, where there are any nearby.
+    line[start..found].find([' ', ',']).filter(|_| start > 0).map_or(start, |gap| start + gap + 1)
 }
 
 impl Store {
@@ -531,6 +558,28 @@ impl Store {
 mod tests {
     use super::*;
     use crate::store::schema::number;
+
+    #[test]
+    fn an_excerpt_of_one_long_line_shows_what_was_found() {
+        let rows: Vec<String> =
+            (0..400).map(|n| format!(r#"{{"id":{n},"name":"item {n}","stock":{}}}"#, n * 7 + 1)).collect();
+        let text = format!("[{}]", rows.join(","));
+        let weights = HashMap::from([("item", 0.1), ("371", 3.0)]);
+        for phrase in [Some("item 371"), None] {
+            let shown = excerpt(&text, phrase, &weights);
+            assert!(shown.as_str().contains("item 371"), "{phrase:?}: {shown}");
+            assert!(
+                shown.as_str().starts_with('…') && shown.as_str().chars().count() <= EXCERPT + 1,
+                "{shown}"
+            );
+        }
+        let first = excerpt(&text, Some("item 0"), &weights);
+        assert!(first.as_str().starts_with("[{"), "{first}");
+        let accented = "é".repeat(1_000) + " the needle is here";
+        assert!(excerpt(&accented, Some("needle"), &weights).as_str().contains("needle"));
+        let lines = "first\nsecond needle\nthird";
+        assert_eq!(excerpt(lines, Some("needle"), &weights).as_str(), "second needle third");
+    }
 
     #[test]
     fn sessions_that_follow_on_one_another_are_searched_as_one() {

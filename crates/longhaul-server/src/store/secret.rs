@@ -4,6 +4,9 @@ use std::fmt;
 
 use longhaul_engine::identity::{Identities, Identity};
 
+use super::error::Result;
+use super::tenant::random;
+
 /// How every key begins, so that people and scanners for secrets know one when they see it.
 const START: &str = "lh-";
 
@@ -22,7 +25,27 @@ const PURPOSE: [u8; 32] = *b"longhaul: keys of the gateway v1";
 /// A key that was just made. It is told once, and nobody can be told again.
 pub struct Secret(String);
 
+/// Two keys are compared by their hashes, so that the time says nothing about how much of a guess was right.
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.is(&other.0)
+    }
+}
+
+impl Eq for Secret {}
+
 impl Secret {
+    /// A new random key, which no store knows.
+    pub fn random() -> Result<Self> {
+        Ok(Self::of(random()?))
+    }
+
+    /// Whether a text is this key.
+    #[must_use]
+    pub fn is(&self, typed: &str) -> bool {
+        hash(typed).is_some_and(|typed| hash(&self.0) == Some(typed))
+    }
+
     /// The key itself.
     #[must_use]
     pub fn reveal(&self) -> &str {
@@ -77,5 +100,8 @@ mod tests {
             assert_ne!(Secret::of(bits).reveal(), Secret::of([0; 32]).reveal(), "{bit}");
         }
         assert_eq!(format!("{:?}", Secret::of([7; 32])), "Secret(…)");
+        let (one, other) = (Secret::of([7; 32]), Secret::of([8; 32]));
+        assert!(one == Secret::of([7; 32]) && one != other && one.is(one.reveal()));
+        assert!(!one.is("") && !one.is("lh-") && !one.is(&one.reveal()[1..]));
     }
 }

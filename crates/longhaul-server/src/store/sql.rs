@@ -9,7 +9,7 @@ use longhaul_engine::Tokens;
 use super::error::{Result, StoreError};
 
 /// More tokens than any request has: whatever a provider says, sums of them stay numbers that both databases can hold.
-const MOST_TOKENS: u64 = 1 << 40;
+pub(super) const MOST_TOKENS: u64 = 1 << 40;
 
 /// A value on its way into a statement or out of a row.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,14 +1,14 @@
 //! The embedded store: one SQLite file, or one in memory that nothing outlives.
 //!
-//! One connection writes, under a lock of this process and SQLite's own between processes; others read beside it (write-ahead
-//! log). All work is done on threads that may block. What was committed survives a killed process; with [`Sync::Full`] a power
-//! loss, too.
+//! One thread writes, and SQLite's own lock orders it among processes; others read beside it (write-ahead log). All work is done on
+//! these threads, which do nothing else ([`threads`](super::threads)). What was committed survives a killed process; with
+//! [`Sync::Full`] a power loss, too.
 
 use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use super::Work;
 use super::error::{Result, StoreError};
 use super::schema::{MIGRATIONS, VERSION};
 use super::sql::{Flavour, Row, Sql, Value};
+use super::threads::Threads;
 
 /// How every file begins that may be one of ours.
 const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -33,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait between two tries, where the database does not wait by itself.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// So many readers are kept for the next read.
+/// So many threads read.
 const READERS: usize = 4;
 
 /// What a commit outlives.
@@ -53,10 +54,48 @@ pub(super) struct Sqlite {
 }
 
 struct Inner {
-    place: Place,
-    sync: Sync,
-    writer: Mutex<Connection>,
-    readers: Mutex<Vec<Connection>>,
+    /// The one thread that writes.
+    writer: Threads<Desk>,
+    /// The threads that read beside it; none where the store is in memory, which has one connection.
+    readers: Option<Threads<Desk>>,
+    /// The file as it was opened.
+    file: Option<OpenFile>,
+}
+
+/// A file that is known again by its number on the disk, whatever happens to its name.
+struct OpenFile {
+    path: PathBuf,
+    number: Option<(u64, u64)>,
+}
+
+impl OpenFile {
+    fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), number: file_number(path) }
+    }
+
+    /// Fails where the file was deleted, or another lies in its place: SQLite would write on into nothing.
+    fn is_there(&self) -> Result<()> {
+        let now = file_number(&self.path);
+        if now.is_some() && now == self.number {
+            return Ok(());
+        }
+        Err(StoreError::Unreachable(format!(
+            "{} was deleted or replaced while it was open; put it back, or restart longhaul to begin a new store",
+            self.path.display()
+        )))
+    }
+}
+
+#[cfg(unix)]
+fn file_number(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// An open file cannot be deleted elsewhere.
+#[cfg(not(unix))]
+fn file_number(path: &Path) -> Option<(u64, u64)> {
+    path.exists().then_some((0, 0))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +113,43 @@ impl Place {
     }
 }
 
-/// The transaction of one piece of work.
+impl Inner {
+    fn is_there(&self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), OpenFile::is_there)
+    }
+}
+
+/// A thread's own connection, and how to get another.
+struct Desk {
+    place: Place,
+    sync: Sync,
+    connection: Option<Connection>,
+}
+
+impl Desk {
+    /// The connection, made where there is none, and the place that it leads to.
+    fn connection(&mut self) -> Result<(&mut Connection, &Place)> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connect(&self.place, self.sync)?,
+        };
+        Ok((self.connection.insert(connection), &self.place))
+    }
+
+    /// Leaves a connection on which a transaction was left open, which takes the transaction back. What is in memory lives in its
+    /// connection, so that it is taken back there.
+    fn mend(&mut self) {
+        let is_open = |connection: &Connection| !connection.is_autocommit();
+        if self.connection.as_ref().is_some_and(is_open) {
+            match (&self.place, &self.connection) {
+                (Place::Memory, Some(connection)) => drop(connection.execute_batch("ROLLBACK")),
+                _ => self.connection = None,
+            }
+        }
+    }
+}
+
+/// The transaction of one piece of work. One that is dropped before it is committed is taken back, by a panic too.
 struct Transaction<'c> {
     connection: &'c mut Connection,
     place: &'c Place,
@@ -84,110 +159,114 @@ impl Sqlite {
     /// Opens a file, or makes it: readable for its owner alone, in a folder that is made if need be.
     pub(super) fn file(path: &Path, sync: Sync) -> Result<Self> {
         make(path)?;
-        Self::open(Place::File(path.to_owned()), sync)
+        Self::open(&Place::File(path.to_owned()), sync)
     }
 
     pub(super) fn memory() -> Result<Self> {
-        Self::open(Place::Memory, Sync::Normal)
+        Self::open(&Place::Memory, Sync::Normal)
     }
 
-    fn open(place: Place, sync: Sync) -> Result<Self> {
-        refuse_others(&place)?;
-        let writer = connect(&place, sync)?;
-        let store = Self {
-            inner: Arc::new(Inner { place, sync, writer: Mutex::new(writer), readers: Mutex::default() }),
+    fn open(place: &Place, sync: Sync) -> Result<Self> {
+        refuse_others(place)?;
+        let mut connection = connect(place, sync)?;
+        migrate(&mut connection, place)?;
+        let desk = |connection| Desk { place: place.clone(), sync, connection };
+        let writer = Threads::start("longhaul-write", vec![desk(Some(connection))], Desk::mend)?;
+        let readers = match &place {
+            Place::Memory => None,
+            Place::File(_) => {
+                let desks = (0..READERS).map(|_| desk(None)).collect();
+                Some(Threads::start("longhaul-read", desks, Desk::mend)?)
+            }
         };
-        store.with_writer(migrate)?;
-        Ok(store)
+        let file = match &place {
+            Place::Memory => None,
+            Place::File(path) => Some(OpenFile::new(path)),
+        };
+        Ok(Self { inner: Arc::new(Inner { writer, readers, file }) })
     }
 
     /// Does work that changes something, all of it or none.
     pub(super) async fn write<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
-        let store = self.clone();
-        blocking(move || {
-            store.with_writer(|connection, place| transact(connection, place, "BEGIN IMMEDIATE", &work))
+        let inner = Arc::clone(&self.inner);
+        self.with_writer(move |connection, place| {
+            inner.is_there()?;
+            transact(connection, place, "BEGIN IMMEDIATE", &work)
         })
         .await
     }
 
     /// Does work that changes nothing, on the state of one moment.
     pub(super) async fn read<T: Send + 'static>(&self, work: Work<T>) -> Result<T> {
-        if self.inner.place == Place::Memory {
-            return self.write(work).await;
-        }
-        let store = self.clone();
-        blocking(move || {
-            let (place, readers) = (&store.inner.place, &store.inner.readers);
-            let free = readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let mut connection = free.map_or_else(|| connect(place, store.inner.sync), Ok)?;
-            let done = transact(&mut connection, place, "BEGIN", &work);
-            let mut readers = readers.lock().unwrap_or_else(PoisonError::into_inner);
-            if readers.len() < READERS {
-                readers.push(connection);
-            }
-            done
-        })
-        .await
+        let Some(readers) = &self.inner.readers else { return self.write(work).await };
+        let inner = Arc::clone(&self.inner);
+        readers
+            .run(move |desk| {
+                inner.is_there()?;
+                let (connection, place) = desk.connection()?;
+                transact(connection, place, "BEGIN", &work)
+            })
+            .await
     }
 
     /// Gives free pages back, leaves nothing of what was deleted in file or log, and keeps the index small.
     pub(super) async fn vacuum(&self) -> Result<()> {
-        let store = self.clone();
-        blocking(move || {
-            store.inner.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
-            store.with_writer(|connection, place| {
-                let steps = "INSERT INTO terms (terms) VALUES ('optimize'); VACUUM;";
-                connection.execute_batch(steps).map_err(|e| failed(place, &e))?;
-                // It fails by saying so in a row: while somebody reads, what was deleted stays in the log.
-                let clear = "PRAGMA wal_checkpoint(TRUNCATE)";
-                let kept: i64 =
-                    connection.query_row(clear, [], |row| row.get(0)).map_err(|e| failed(place, &e))?;
-                if kept != 0 {
-                    return Err(StoreError::Busy(format!(
-                        "somebody reads {}, so what was deleted is not gone from its log yet; try again",
-                        place.shown()
-                    )));
-                }
-                Ok(())
-            })
+        self.with_writer(|connection, place| {
+            let steps = "INSERT INTO terms (terms) VALUES ('optimize'); VACUUM;";
+            connection.execute_batch(steps).map_err(|e| failed(place, &e))?;
+            // It fails by saying so in a row: while somebody reads, what was deleted stays in the log.
+            let clear = "PRAGMA wal_checkpoint(TRUNCATE)";
+            let kept: i64 =
+                connection.query_row(clear, [], |row| row.get(0)).map_err(|e| failed(place, &e))?;
+            if kept != 0 {
+                return Err(StoreError::Busy(format!(
+                    "somebody reads {}, so what was deleted is not gone from its log yet; try again",
+                    place.shown()
+                )));
+            }
+            Ok(())
         })
         .await
     }
 
     /// What is wrong with the file, if anything is.
     pub(super) async fn faults(&self) -> Result<Vec<String>> {
-        let store = self.clone();
-        blocking(move || {
-            store.with_writer(|connection, place| {
-                let mut transaction = Transaction { connection, place };
-                let rows = ready(transaction.rows("PRAGMA integrity_check", &[]))?;
-                let index = connection.execute_batch("INSERT INTO terms (terms) VALUES ('integrity-check')");
-                let mut faults = rows.iter().map(|row| row.text(0)).collect::<Result<Vec<String>>>()?;
-                faults.retain(|fault| fault != "ok");
-                faults.extend(index.err().map(|error| format!("the index of terms: {error}")));
-                Ok(faults)
-            })
+        self.with_writer(|connection, place| {
+            let mut transaction = Transaction { connection, place };
+            let rows = ready(transaction.rows("PRAGMA integrity_check", &[]))?;
+            drop(transaction);
+            let index = connection.execute_batch("INSERT INTO terms (terms) VALUES ('integrity-check')");
+            let mut faults = rows.iter().map(|row| row.text(0)).collect::<Result<Vec<String>>>()?;
+            faults.retain(|fault| fault != "ok");
+            faults.extend(index.err().map(|error| format!("the index of terms: {error}")));
+            Ok(faults)
         })
         .await
     }
 
     /// How many bytes it takes.
     pub(super) async fn size(&self) -> Result<u64> {
-        let store = self.clone();
-        blocking(move || {
-            store.with_writer(|connection, place| {
-                let mut transaction = Transaction { connection, place };
-                let pages = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
-                let row = ready(transaction.row(pages, &[]))?;
-                row.map_or(Ok(0), |row| row.count(0)).map(|bytes| bytes as u64)
-            })
+        self.with_writer(|connection, place| {
+            let mut transaction = Transaction { connection, place };
+            let pages = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+            let row = ready(transaction.row(pages, &[]))?;
+            row.map_or(Ok(0), |row| row.count(0)).map(|bytes| bytes as u64)
         })
         .await
     }
 
-    fn with_writer<T>(&self, work: impl FnOnce(&mut Connection, &Place) -> Result<T>) -> Result<T> {
-        let mut writer = self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        work(&mut writer, &self.inner.place)
+    /// Does something on the one thread that writes.
+    async fn with_writer<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection, &Place) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.inner
+            .writer
+            .run(move |desk| {
+                let (connection, place) = desk.connection()?;
+                work(connection, place)
+            })
+            .await
     }
 }
 
@@ -348,25 +427,12 @@ fn step(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Runs what may block where it keeps nobody else waiting.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(StoreError::Failed(format!("the store's work was broken off: {error}"))))
-}
-
 /// Does work between the beginning of a transaction and its end; what fails leaves nothing behind.
 fn transact<T>(connection: &mut Connection, place: &Place, begin: &str, work: &Work<T>) -> Result<T> {
-    let say =
-        |connection: &Connection, word: &str| connection.execute_batch(word).map_err(|e| failed(place, &e));
-    say(connection, begin)?;
-    let done = ready(work(&mut Transaction { connection, place }));
-    let done = done.and_then(|done| say(connection, "COMMIT").map(|()| done));
-    if done.is_err() && !connection.is_autocommit() {
-        // Where even this fails, closing the connection does the same.
-        let _ = say(connection, "ROLLBACK");
-    }
-    done
+    let mut transaction = Transaction::begin(connection, place, begin)?;
+    let done = ready(work(&mut transaction))?;
+    transaction.batch("COMMIT")?;
+    Ok(done)
 }
 
 /// What work on SQLite gives: it never makes anybody wait for a wake-up.
@@ -388,11 +454,30 @@ impl rusqlite::ToSql for Value {
     }
 }
 
-impl Transaction<'_> {
+impl<'c> Transaction<'c> {
+    fn begin(connection: &'c mut Connection, place: &'c Place, begin: &str) -> Result<Self> {
+        let transaction = Self { connection, place };
+        transaction.batch(begin)?;
+        Ok(transaction)
+    }
+
+    fn batch(&self, statements: &str) -> Result<()> {
+        self.connection.execute_batch(statements).map_err(|e| failed(self.place, &e))
+    }
+
     fn prepare(&self, statement: &str) -> Result<rusqlite::CachedStatement<'_>> {
         // The same numbers, with the sign that SQLite reads as numbers.
         let statement = statement.replace('$', "?");
         self.connection.prepare_cached(&statement).map_err(|e| failed(self.place, &e))
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if !self.connection.is_autocommit() {
+            // Where even this fails, closing the connection does the same.
+            let _ = self.batch("ROLLBACK");
+        }
     }
 }
 
@@ -479,3 +564,6 @@ fn failed(place: &Place, error: &rusqlite::Error) -> StoreError {
         _ => StoreError::Failed(format!("{shown}: {error}")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,10 @@ use longhaul_engine::redact::SessionKey;
 use super::error::{Result, StoreError};
 use super::sql::{Row, Sql};
 use super::{Store, work};
+use crate::pool::Owner;
+
+/// The name of the tenant that this machine's user is: on the command line, in `longhaul run`, and at a gateway without keys.
+pub const LOCAL_TENANT: &str = "local";
 
 /// Whose sessions these are. There is no way to ask for anything without one, and none to make one but by its name, by a key that
 /// the gateway handed out, or by owning the whole store.
@@ -17,7 +21,12 @@ pub struct Tenant {
     pub(super) id: i64,
     name: Arc<str>,
     key: [u8; 32],
+    /// What its messages were known by while the store did not answer.
+    interim: Option<[u8; 32]>,
 }
+
+/// The number of tenants that the store has not numbered: no row has it.
+const UNNUMBERED: i64 = -1;
 
 impl fmt::Debug for Tenant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,13 +37,35 @@ impl fmt::Debug for Tenant {
 impl Tenant {
     /// Of a row that has its number, its name and its key from a column on.
     pub(super) fn of(row: &Row, column: usize) -> Result<Self> {
-        Ok(Self { id: row.int(column)?, name: row.text(column + 1)?.into(), key: row.key(column + 2)? })
+        let (id, name, key) = (row.int(column)?, row.text(column + 1)?.into(), row.key(column + 2)?);
+        Ok(Self { id, name, key, interim: None })
+    }
+
+    /// A tenant while the store does not answer, by a key that only this process can make: nothing in the store is theirs, and nobody
+    /// else's messages are known by the same.
+    pub(crate) fn interim(key: [u8; 32]) -> Self {
+        Self { id: UNNUMBERED, name: "".into(), key, interim: None }
+    }
+
+    /// The same tenant, who was known by this key while the store did not answer.
+    pub(crate) fn known_as(self, interim: [u8; 32]) -> Self {
+        Self { interim: Some(interim), ..self }
+    }
+
+    /// The tenant as they were known while the store did not answer, where that has happened.
+    pub(crate) fn as_interim(&self) -> Option<Self> {
+        self.interim.map(Self::interim)
     }
 
     /// What people call it by.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whose work it is where tenants share threads.
+    pub(crate) fn owner(&self) -> Owner {
+        Owner(if self.id == UNNUMBERED { lock_number(&Identity(self.key)) } else { self.id })
     }
 
     /// What the tenant's messages are known by: nobody else's are known by the same.

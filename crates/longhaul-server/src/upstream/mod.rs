@@ -39,7 +39,7 @@ pub use key::Key;
 pub use patience::{Patience, Retries};
 pub use provider::{Feature, Provider};
 pub use question::{Asked, Finish, Question, Reply, Small, Streaming};
-pub use reading::{Progress, Reading};
+pub use reading::{Progress, Reading, SoFar};
 pub use trouble::{Reaction, Stage, Trouble};
 pub use wire::{Pieces, Response};
 

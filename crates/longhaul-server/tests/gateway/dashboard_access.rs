@@ -1,9 +1,11 @@
 //! Who sees the dashboard: whoever reaches an open gateway, and else who has a key, in a header or behind a cookie; and from which page.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_server::agents::Moment;
-use longhaul_server::store::{Limits, Store};
+use longhaul_server::gateway::{Access, Settings as GatewaySettings};
+use longhaul_server::store::{Limits, Secret, Store};
 use reqwest::{Method, Response, redirect};
 use serde_json::Value;
 
@@ -162,7 +164,7 @@ async fn a_pass_ends_with_its_key_and_after_half_a_day() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_keys_are_tried_a_few_times_only() {
+async fn wrong_keys_of_some_keep_nobody_else_out() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(closed(settings(&simulator.origin())), &simulator).await;
     let right = key(&ground.store, "own").await;
@@ -173,9 +175,45 @@ async fn wrong_keys_are_tried_a_few_times_only() {
     })
     .await;
     assert!((10..60).contains(&tries), "{tries}");
-    assert_eq!(login(&ground, &right).await.status(), 429);
+    assert_eq!(login(&ground, &right).await.status(), 303, "a right key always opens");
+    assert_eq!(login(&ground, "guess").await.status(), 429);
     simulator.pass(Duration::from_mins(1));
-    assert_eq!(login(&ground, &right).await.status(), 303);
+    assert_eq!(login(&ground, "guess").await.status(), 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_in_the_address_signs_a_browser_in_and_leaves_the_address() {
+    let simulator = Simulator::start(Settings::default()).await;
+    let secret = Arc::new(Secret::random().unwrap());
+    let run = Access::Run(Arc::clone(&secret));
+    for is_run in [true, false] {
+        let settings = settings(&simulator.origin());
+        let settings =
+            if is_run { GatewaySettings { access: run.clone(), ..settings } } else { closed(settings) };
+        let ground = Ground::start(settings, &simulator).await;
+        let key = if is_run { secret.reveal().to_owned() } else { key(&ground.store, "own").await };
+        for path in PAGES.iter().chain(&DATA) {
+            assert_eq!(get(&ground, path, &[]).await.status(), 401, "{path}");
+        }
+        let first = get(&ground, &format!("/{key}/?page=1"), &[BROWSER]).await;
+        assert_eq!((first.status().as_u16(), header(&first, "location")), (303, "/?page=1".to_owned()));
+        let cookie = header(&first, "set-cookie");
+        assert!(cookie.contains("HttpOnly; SameSite=Strict") && !cookie.contains(&key), "{cookie}");
+        let cookie = cookie.split(';').next().unwrap();
+        let page = get(&ground, "/", &[BROWSER, ("cookie", cookie)]).await;
+        assert_eq!(page.status(), 200);
+        assert!(!page.text().await.unwrap().contains(&key));
+        assert_eq!(
+            get(&ground, &format!("/{key}/api/sessions"), &[]).await.status(),
+            200,
+            "a program needs no pass"
+        );
+        let wrong = format!("/lh-{}/", "A".repeat(43));
+        assert_eq!(get(&ground, &wrong, &[]).await.status(), 401);
+        let wrong = get(&ground, &wrong, &[BROWSER]).await;
+        assert!(wrong.status() == 303 && header(&wrong, "set-cookie").is_empty());
+        assert_eq!(login(&ground, &key).await.status(), 303, "the form takes it too");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,10 +1,12 @@
 //! Who is let in, by which key, whose key pays, and whose sessions are whose.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_engine::Tokens;
 use longhaul_server::agents::Moment;
-use longhaul_server::store::{Limits, Store};
+use longhaul_server::gateway::{Access, Settings as GatewaySettings};
+use longhaul_server::store::{Limits, Secret, Store};
 use reqwest::Method;
 use serde_json::Value;
 
@@ -144,21 +146,86 @@ async fn the_gateways_key_stands_where_ours_stood() {
 async fn an_open_gateway_replaces_no_key() {
     let simulator = Simulator::start(Settings::default()).await;
     let ground = Ground::start(holding(&simulator.origin(), HELD), &simulator).await;
-    let ours = key(&ground.store, "somebody", Limits::default()).await;
     let (path, body) = MODELS[0];
     for own in [("x-api-key", "sk-own"), ("authorization", "Bearer sk-ant-oat01-own")] {
         assert_eq!(post(&ground, path, &[own], body).await.status(), 200);
         assert_eq!(paid(&simulator), pairs(&[own]));
-        assert_eq!(post(&ground, path, &[own, ("x-longhaul-key", &ours)], body).await.status(), 200);
-        assert_eq!(paid(&simulator), pairs(&[own]));
     }
-    for shown in [vec![], vec![("x-api-key", ours.as_str())]] {
-        assert_eq!(post(&ground, path, &shown, body).await.status(), 200);
-        assert_eq!(paid(&simulator), pairs(&[("x-api-key", HELD)]));
-    }
+    assert_eq!(post(&ground, path, &[], body).await.status(), 200);
+    assert_eq!(paid(&simulator), pairs(&[("x-api-key", HELD)]));
     let unknown = format!("lh-{}", "A".repeat(43));
     for shown in [("x-api-key", unknown.as_str()), ("x-longhaul-key", &unknown)] {
         assert_eq!(post(&ground, path, &[shown], body).await.status(), 401);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_gateway_is_closed_once_its_store_has_a_key() {
+    let simulator = Simulator::start(Settings::default()).await;
+    let ground = Ground::start(holding(&simulator.origin(), HELD), &simulator).await;
+    let (path, body) = MODELS[0];
+    let seen = ["/healthz", "/metrics", "/api/sessions", "/"];
+    assert_eq!(post(&ground, path, &[], body).await.status(), 200);
+    for path in seen {
+        assert_eq!(send(&ground, (Method::GET, path), &[], "").await.status(), 200, "{path}");
+    }
+    let ours = key(&ground.store, "somebody", Limits::default()).await;
+    simulator.pass(Duration::from_secs(5));
+    for (path, body) in MODELS {
+        assert_eq!(post(&ground, path, &[("x-api-key", "sk-own")], body).await.status(), 401, "{path}");
+    }
+    let shown = [("x-longhaul-key", ours.as_str())];
+    for path in seen {
+        assert_eq!(send(&ground, (Method::GET, path), &[], "").await.status(), 401, "{path}");
+        assert_eq!(send(&ground, (Method::GET, path), &shown, "").await.status(), 200, "{path}");
+    }
+    assert_eq!(post(&ground, path, &shown, body).await.status(), 200);
+    let by_path = format!("/{ours}{path}");
+    assert_eq!(post(&ground, &by_path, &[], body).await.status(), 200, "a key may stand in the address");
+    // A revoked key opens nothing, the gateway least of all.
+    ground.store.revoke_key("somebody", Moment(1)).await.unwrap();
+    simulator.pass(Duration::from_secs(5));
+    for shown in [&shown[..], &[]] {
+        assert_eq!(post(&ground, path, shown, body).await.status(), 401);
+    }
+    let again =
+        Ground::with_store(holding(&simulator.origin(), HELD), ground.store.clone(), simulator.clock()).await;
+    assert_eq!(post(&again, path, &[], body).await.status(), 401, "from the first request on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gateway_of_a_run_takes_its_own_key_and_shows_it_to_nobody() {
+    let simulator = Simulator::start(Settings::default()).await;
+    let secret = Arc::new(Secret::random().unwrap());
+    let access = Access::Run(Arc::clone(&secret));
+    let settings = GatewaySettings { access, ..holding(&simulator.origin(), HELD) };
+    let ground = Ground::start(settings, &simulator).await;
+    let stored = key(&ground.store, "somebody", Limits::default()).await;
+    let own = secret.reveal();
+    for (path, body) in MODELS {
+        for wrong in
+            [vec![], vec![("x-longhaul-key", stored.as_str())], vec![("openai-project", stored.as_str())]]
+        {
+            assert_eq!(post(&ground, path, &wrong, body).await.status(), 401, "{path} {wrong:?}");
+        }
+        assert_eq!(post(&ground, &format!("/{stored}{path}"), &[], body).await.status(), 401);
+        let credential = ("authorization", "Bearer sk-ant-oat01-own");
+        for (path, shown) in [
+            (format!("/{own}{path}"), vec![credential]),
+            (path.to_owned(), vec![credential, ("x-longhaul-key", own)]),
+            (path.to_owned(), vec![credential, ("openai-project", own)]),
+            (path.to_owned(), vec![credential, ("openai-organization", own)]),
+        ] {
+            assert_eq!(post(&ground, &path, &shown, body).await.status(), 200, "{path} {shown:?}");
+            assert_eq!(paid(&simulator), pairs(&[credential]), "the provider's credential passes beside it");
+            let seen = simulator.last().unwrap();
+            assert!(seen.headers.iter().all(|(_, value)| !value.contains(own)), "{:?}", seen.headers);
+            assert!(!seen.path.contains(own), "{}", seen.path);
+        }
+        let organization = [credential, ("openai-organization", "org-mine")];
+        assert_eq!(post(&ground, &format!("/{own}{path}"), &organization, body).await.status(), 200);
+        let seen = simulator.last().unwrap();
+        assert!(seen.headers.iter().any(|(_, value)| value == "org-mine"), "{:?}", seen.headers);
     }
 }
 
@@ -241,25 +308,74 @@ async fn told(ground: &Ground, credential: (&str, &str), agent: &Agent, command:
     reply["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn two_credentials_with_the_same_history_share_nothing() {
-    let simulator = Simulator::start(Settings::default()).await;
-    let ground = Ground::start(with_window(settings(&simulator.origin()), MODEL, 32_000), &simulator).await;
+/// A session that was compacted is gone on with, whichever of these credentials a request shows.
+async fn one_session(ground: &Ground, before: &str, credentials: &[&[(&str, &str)]]) {
     let mut agent = Agent::new(MODEL);
     (0..12).for_each(|_| agent.step(80));
-    let one = ("authorization", "Bearer sk-ant-oat01-first");
-    let others = [
-        ("authorization", "Bearer sk-ant-oat01-second"),
-        ("x-api-key", "sk-ant-oat01-third"),
-        ("api-key", "sk-ant-oat01-fourth"),
+    let path = format!("{before}/v1/messages");
+    let mut sessions = Vec::new();
+    for (number, credential) in credentials.iter().enumerate() {
+        let response = post(ground, &path, credential, agent.body().to_string()).await;
+        assert_eq!(response.status(), 200, "{credential:?}");
+        sessions.push(header(&response, "x-longhaul-session"));
+        let action = header(&response, "x-longhaul-action");
+        answer(response).await;
+        if number > 0 {
+            assert_eq!(action, "replayed", "{credential:?}: what was compacted stays compacted");
+            continue;
+        }
+        let mut command = agent.clone();
+        command.says("/compress");
+        let said = answer(post(ground, &path, credential, command.body().to_string()).await).await;
+        assert!(said["content"][0]["text"].as_str().unwrap().contains("compacted"), "{said}");
+    }
+    sessions.dedup();
+    assert_eq!(sessions.len(), 1, "{sessions:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_that_is_renewed_keeps_its_session() {
+    let simulator = Simulator::start(Settings::default()).await;
+    let renewed: [&[(&str, &str)]; 4] = [
+        &[("authorization", "Bearer sk-ant-oat01-first")],
+        &[("authorization", "Bearer sk-ant-oat01-renewed")],
+        &[("x-api-key", "sk-ant-another")],
+        &[("authorization", "Bearer sk-ant-oat01-third"), ("chatgpt-account-id", "anybody's")],
     ];
-    let send = async |credential: &[(&str, &str)], agent: &Agent| {
-        let response = post(&ground, "/v1/messages", credential, agent.body().to_string()).await;
+    let open = with_window(settings(&simulator.origin()), MODEL, 32_000);
+    one_session(&Ground::start(open.clone(), &simulator).await, "", &renewed).await;
+    let secret = Arc::new(Secret::random().unwrap());
+    let run = GatewaySettings { access: Access::Run(Arc::clone(&secret)), ..open.clone() };
+    let before = format!("/{}", secret.reveal());
+    one_session(&Ground::start(run, &simulator).await, &before, &renewed).await;
+    let shared = Ground::start(closed(open), &simulator).await;
+    let before = format!("/{}", key(&shared.store, "somebody", Limits::default()).await);
+    one_session(&shared, &before, &renewed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_tenants_with_the_same_history_and_credential_share_nothing() {
+    let simulator = Simulator::start(Settings::default()).await;
+    let settings = with_window(holding(&simulator.origin(), HELD), MODEL, 32_000);
+    let ground = Ground::start(closed(settings), &simulator).await;
+    let mut agent = Agent::new(MODEL);
+    (0..12).for_each(|_| agent.step(80));
+    let keys = [
+        key(&ground.store, "one", Limits::default()).await,
+        key(&ground.store, "second", Limits::default()).await,
+        key(&ground.store, "third", Limits::default()).await,
+    ];
+    let [one, others @ ..] = keys.each_ref().map(|key| ("x-longhaul-key", key.as_str()));
+    // What a client says of its account is no proof of it.
+    let claims = [("chatgpt-account-id", "the same"), ("authorization", "Bearer sk-ant-oat01-same")];
+    let send = async |key: (&str, &str), agent: &Agent| {
+        let headers = [&claims[..], &[key]].concat();
+        let response = post(&ground, "/v1/messages", &headers, agent.body().to_string()).await;
         (header(&response, "x-longhaul-session"), header(&response, "x-longhaul-action"))
     };
-    let (session, _) = send(&[one], &agent).await;
+    let (session, _) = send(one, &agent).await;
     assert!(told(&ground, one, &agent, "/compress").await.contains("compacted"));
-    let (again, action) = send(&[one], &agent).await;
+    let (again, action) = send(one, &agent).await;
     assert_eq!((&again, action.as_str()), (&session, "replayed"));
     let found = told(&ground, one, &agent, "/recall mismatched types").await;
     let handle = found.trim_start_matches("[longhaul] ").split(':').next().unwrap().to_owned();
@@ -268,7 +384,7 @@ async fn two_credentials_with_the_same_history_share_nothing() {
     for other in others {
         let before = told(&ground, other, &agent, "/recall mismatched types").await;
         assert!(before.contains("nothing of this session was kept"), "{before}");
-        let (theirs, action) = send(&[other], &agent).await;
+        let (theirs, action) = send(other, &agent).await;
         assert!(theirs != session && action == "none", "{theirs} {action}");
         let recalled = told(&ground, other, &agent, &format!("/recall {handle}")).await;
         assert!(recalled.contains("nothing was found"), "{recalled}");
@@ -276,15 +392,10 @@ async fn two_credentials_with_the_same_history_share_nothing() {
         assert!(undone.contains("nothing of this session is compacted"), "{undone}");
         let mut fork = agent.clone();
         fork.says("Another way.");
-        let (forked, action) = send(&[other], &fork).await;
+        let (forked, action) = send(other, &fork).await;
         assert!(forked == theirs && action == "none", "{forked} {action}");
     }
-    // A word that everybody sends makes nobody one with another.
-    let dummy = ("x-api-key", "dummy");
-    let (first, _) = send(&[dummy, one], &agent).await;
-    let (second, _) = send(&[dummy, others[0]], &agent).await;
-    assert_ne!(first, second);
-    let (still, action) = send(&[one], &agent).await;
+    let (still, action) = send(one, &agent).await;
     assert_eq!((still, action.as_str()), (session, "replayed"), "nobody undid it");
 }
 

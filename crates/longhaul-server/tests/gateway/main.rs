@@ -11,14 +11,18 @@
 #[path = "../simulator/mod.rs"]
 mod simulator;
 
+mod accounts;
 mod agent;
 mod corpus;
 mod dashboard;
 mod dashboard_access;
+mod deadline;
 mod door;
 mod echo;
 mod failing_open;
+mod figures;
 mod first;
+mod flood;
 mod ground;
 mod heard;
 mod holes;

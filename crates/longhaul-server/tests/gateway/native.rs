@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use axum::http::HeaderMap;
 use longhaul_engine::Dialect;
 use longhaul_engine::check::{Severity, check};
-use longhaul_server::store::{Place, Store, Sync};
+use longhaul_server::agents::Moment;
+use longhaul_server::store::{Limits, Place, Store, Sync};
 use longhaul_server::upstream::{Feature, Provider, Upstream};
 use reqwest::Response;
 use serde_json::{Value, json};
@@ -520,9 +521,15 @@ async fn a_call_that_waits_for_its_result_stays_with_the_client() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_forged_changed_or_handed_to_somebody_else_is_not_read() {
     let (simulator, ground) = lacking(Settings::default()).await;
+    let key = async |name: &str| {
+        let made = ground.store.add_key(name, name, Limits::default(), Moment(0)).await.unwrap();
+        made.reveal().to_owned()
+    };
+    let (owner, stranger) = (key("owner").await, key("stranger").await);
     let mut agent = Agent::new(RESPONSES);
     (0..20).for_each(|_| agent.step(60));
-    let (_, document) = compact(&ground, &asked(&agent)).await;
+    let request = ground.request("/v1/responses/compact", asked(&agent).to_string());
+    let document = answer(request.header("x-longhaul-key", &owner).send().await.unwrap()).await;
     let ours = document["output"].as_array().unwrap().last().unwrap()["encrypted_content"]
         .as_str()
         .unwrap()
@@ -533,15 +540,15 @@ async fn what_was_forged_changed_or_handed_to_somebody_else_is_not_read() {
     let ask = async |sealed: &str, key: &str| {
         let item = json!({"type": "compaction", "encrypted_content": sealed});
         let body = json!({"model": "gpt-5", "input": [item, {"role": "user", "content": "Go on."}]});
-        let request = ground.request("/v1/responses", body.to_string()).header("x-api-key", key);
-        let request = request.header("authorization", format!("Bearer {key}"));
+        let request = ground.request("/v1/responses", body.to_string()).header("x-longhaul-key", key);
         request.send().await.unwrap().bytes().await.unwrap();
         simulator.last().unwrap().text().contains(&format!("\"encrypted_content\":\"{sealed}\""))
     };
     for forged in [changed.as_str(), "gAAAAABtheirs", "lh1.", "lh1.AAAA", "lh1.!!", &ours[..middle]] {
-        assert!(ask(forged, "sk-client-of-the-test").await, "{forged} goes as it came");
+        assert!(ask(forged, &owner).await, "{forged} goes as it came");
     }
-    assert!(ask(&ours, "sk-somebody-else").await);
+    assert!(ask(&ours, &stranger).await);
+    assert!(!ask(&ours, &owner).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

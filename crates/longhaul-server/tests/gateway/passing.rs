@@ -182,3 +182,46 @@ async fn http_2_is_spoken() {
     assert_eq!(echo.count(), 50);
     assert_eq!(echo.last().body, body.to_string());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reply_of_an_upstream_does_nothing_on_the_dashboards_origin() {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    let hostile = async || {
+        axum::http::Response::builder()
+            .header("content-type", "text/html")
+            .header("set-cookie", "longhaul_pass=stolen; Path=/")
+            .header("set-cookie", "=longhaul_pass=stolen")
+            .header("set-cookie", "LONGHAUL_theme=x")
+            .header("set-cookie", "__cf_bm=theirs; Path=/")
+            .header("content-security-policy", "default-src *")
+            .header("clear-site-data", "\"*\"")
+            .header("service-worker-allowed", "/")
+            .header("strict-transport-security", "max-age=1")
+            .header("alt-svc", "h2=\"evil.example:443\"")
+            .header("refresh", "0; url=https://evil.example")
+            .header("x-of-theirs", "1")
+            .body("<script>fetch('/api/sessions')</script>".to_owned())
+            .unwrap()
+    };
+    let router = axum::Router::new().fallback(hostile);
+    let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let simulator = Simulator::start(Settings::default()).await;
+    let ground = Ground::start(settings(&origin), &simulator).await;
+    for (method, path) in [("GET", "/anything.html"), ("POST", "/v1/chat/completions"), ("POST", "/v1/other")]
+    {
+        let request = ground.http.request(method.parse().unwrap(), format!("{}{path}", ground.url));
+        let response = request.body("{}").send().await.unwrap();
+        assert_eq!(header(&response, "content-security-policy"), "sandbox; default-src 'none'", "{path}");
+        assert_eq!(header(&response, "x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(header(&response, "x-of-theirs"), "1", "{path}");
+        let cookies: Vec<_> = response.headers().get_all("set-cookie").iter().collect();
+        assert_eq!(cookies, ["__cf_bm=theirs; Path=/"], "{path}");
+        for gone in
+            ["clear-site-data", "service-worker-allowed", "strict-transport-security", "alt-svc", "refresh"]
+        {
+            assert_eq!(header(&response, gone), "", "{path}: {gone}");
+        }
+    }
+    serving.abort();
+}

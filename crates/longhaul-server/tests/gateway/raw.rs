@@ -129,3 +129,10 @@ impl Event {
         }
     }
 }
+
+/// As many descriptors as the system allows: both ends of every connection of a test are in this one process.
+pub(crate) fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+}

@@ -45,12 +45,20 @@ fn curious() -> Settings {
     Settings { speaker, ..Settings::window(WINDOW) }
 }
 
-/// A session that was compacted.
-async fn compacted(simulator: &Simulator, form: Form, recall: Recall) -> (Ground, Agent) {
+fn gateway_settings(
+    simulator: &Simulator,
+    agent: &Agent,
+    recall: Recall,
+) -> longhaul_server::gateway::Settings {
     let mut settings = settings(&simulator.origin());
     settings.recall = recall;
+    with_window(settings, agent.model(), WINDOW)
+}
+
+/// A session that was compacted.
+async fn compacted(simulator: &Simulator, form: Form, recall: Recall) -> (Ground, Agent) {
     let mut agent = Agent::new(form);
-    let ground = Ground::start(with_window(settings, agent.model(), WINDOW), simulator).await;
+    let ground = Ground::start(gateway_settings(simulator, &agent, recall), simulator).await;
     for _ in 0..40 {
         agent.step(60);
         let response = ground.post_json(agent.path(), &agent.body()).await;
@@ -78,10 +86,12 @@ async fn a_model_reaches_back_and_the_client_sees_only_what_it_says() {
         assert!(!reply.contains("recall_"), "{form:?}: {reply}");
         let said = agent.hears(&bytes);
         assert_eq!(said.calls, 0, "{form:?}: {reply}");
-        assert!(
-            said.text.contains("Let me look.") && said.text.contains("The types were mismatched."),
-            "{form:?}: {reply}"
-        );
+        let parted = match form.dialect {
+            // Each item is a message of its own.
+            Dialect::Responses => "Let me look.The types were mismatched.",
+            Dialect::Chat | Dialect::Messages => "Let me look.\n\nThe types were mismatched.",
+        };
+        assert_eq!(said.text, parted, "{form:?}: {reply}");
         let seen = simulator.take();
         assert_eq!(
             seen.len(),
@@ -104,6 +114,66 @@ async fn a_model_reaches_back_and_the_client_sees_only_what_it_says() {
         assert!(now.unlimited + 200 > before.total, "{form:?}: {before:?} {now:?}");
         assert_eq!(simulator.refused().len(), 0, "{form:?}");
         assert!(agent.history.iter().all(|message| !message.to_string().contains("recall_")), "{form:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_recalled_is_sent_again_by_a_gateway_that_was_restarted() {
+    for form in every_form() {
+        let simulator = Simulator::start(curious()).await;
+        let (mut ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        agent.says(QUESTION);
+        simulator.take();
+        let response = ground.post_json(agent.path(), &agent.body()).await;
+        agent.hears(&response.bytes().await.unwrap());
+        let before = simulator.last().unwrap();
+        ground.stop().await;
+        let settings = gateway_settings(&simulator, &agent, Recall::Auto);
+        let ground = Ground::with_store(settings, ground.store.clone(), simulator.clock()).await;
+        for turn in ["And now go on.", "And on."] {
+            agent.says(turn);
+            let response = ground.post_json(agent.path(), &agent.body()).await;
+            agent.hears(&response.bytes().await.unwrap());
+            let next = simulator.last().unwrap();
+            assert!(
+                next.text().contains("recall_open") && next.text().contains("mismatched types in step 1"),
+                "{form:?}: {}",
+                next.text()
+            );
+            // The provider still has all of it but for what is new.
+            let (before, now) = (before.tokens.unwrap(), next.tokens.unwrap());
+            assert!(now.unlimited + 200 > before.total, "{form:?}: {before:?} {now:?}");
+        }
+        assert_eq!(simulator.refused().len(), 0, "{form:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_recalled_is_not_written_with_a_secret_in_it() {
+    let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    for (thought, rows) in [("Nothing new.".to_owned(), 1), (format!("The key is {secret}."), 0)] {
+        let speaker = says(move |request, number| {
+            let newest = newest(request);
+            if newest.contains(QUESTION) && offers_recall(request) {
+                Say::call("recall_outline", json!({})).thinking(thought.clone())
+            } else {
+                Say::text(format!("ok {number}"))
+            }
+        });
+        let simulator = Simulator::start(Settings { speaker, ..Settings::window(WINDOW) }).await;
+        let form = every_form().find(|form| form.dialect == Dialect::Messages).unwrap();
+        let (mut ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        agent.says(QUESTION);
+        let response = ground.post_json(agent.path(), &agent.body()).await;
+        agent.hears(&response.bytes().await.unwrap());
+        ground.stop().await;
+        agent.says("And now go on.");
+        let settings = gateway_settings(&simulator, &agent, Recall::Auto);
+        let ground = Ground::with_store(settings, ground.store.clone(), simulator.clock()).await;
+        assert_eq!(ground.post_json(agent.path(), &agent.body()).await.status(), 200);
+        let sent = simulator.last().unwrap();
+        assert_eq!(sent.text().matches("\"recall_outline\",\"input\"").count(), rows, "{}", sent.text());
+        assert_eq!(simulator.refused().len(), 0);
     }
 }
 
@@ -270,5 +340,34 @@ async fn a_model_that_calls_whatever_it_is_told_comes_to_an_end_without_a_trace(
         simulator.take();
         let response = ground.post_json(agent.path(), &agent.body()).await;
         assert_eq!(response.status(), 200, "{form:?}: nothing is left that nobody answered");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sixty_calls_in_one_go_are_bounded_like_sixty_one_after_the_other() {
+    for form in every_form() {
+        let speaker = says(|request, _| {
+            let newest = newest(request);
+            if newest.contains(QUESTION) && offers_recall(request) {
+                (0..60).fold(Say::text("All at once."), |say, number| {
+                    say.and_calls("recall_search", json!({"query": format!("step {number}")}))
+                })
+            } else {
+                Say::text("ok")
+            }
+        });
+        let simulator = Simulator::start(Settings { speaker, ..Settings::window(WINDOW) }).await;
+        let (ground, mut agent) = compacted(&simulator, form, Recall::Auto).await;
+        agent.says(QUESTION);
+        simulator.take();
+        let bytes = ground.post_json(agent.path(), &agent.body()).await.bytes().await.unwrap();
+        assert_eq!(agent.hears(&bytes).calls, 0, "{form:?}");
+        let page = ground.http.get(format!("{}/metrics", ground.url)).send().await.unwrap();
+        let page = page.text().await.unwrap();
+        assert!(page.contains("longhaul_recalls_total{tool=\"recall_search\"} 8\n"), "{form:?}: {page}");
+        let seen = simulator.take();
+        assert_eq!(seen.len(), 2, "{form:?}");
+        assert_eq!(seen[1].text().matches("Nothing more can be recalled").count(), 52, "{form:?}");
+        assert_eq!(simulator.refused().len(), 0, "{form:?}");
     }
 }

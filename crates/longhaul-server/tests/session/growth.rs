@@ -3,7 +3,7 @@
 use longhaul_engine::Tokens;
 use longhaul_server::session::{Action, Command, Limits, Session, Settings};
 
-use super::world::{Agent, NOON, at, compacted, request, says, settings, usage};
+use super::world::{Agent, NOON, at, compacted, fixed, request, says, settings, usage};
 
 #[tokio::test]
 async fn two_hundred_turns_at_the_edge_compact_no_more_often_than_growth_requires() {
@@ -45,7 +45,7 @@ fn heavy() -> Agent {
 
 #[tokio::test]
 async fn what_cannot_shrink_is_tried_twice_and_the_floor_is_stated() {
-    let mut session = Session::new(settings(24_000));
+    let mut session = Session::new(fixed(settings(24_000), 12_000));
     let mut agent = heavy();
     let (mut tries, mut pauses) = (0, Vec::new());
     for turn in 0..12 {

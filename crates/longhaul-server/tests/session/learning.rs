@@ -79,10 +79,32 @@ async fn a_refused_rewrite_is_taken_back_and_not_tried_again() {
     let refused = Trouble::BadRequest(Redacted::own("messages: roles must alternate"));
     let (reaction, said) = session.failed(&refused, at(1)).await;
     assert_eq!(reaction, Reaction::SendOriginal);
-    assert!(said[0].contains("not tried again: ") && said[0].contains("roles must alternate"), "{said:?}");
+    assert!(
+        said[0].contains("the original is sent: ") && said[0].contains("roles must alternate"),
+        "{said:?}"
+    );
     let turn = request(&mut session, &body, at(2)).await;
     assert_eq!((turn.action, turn.body.as_ref()), (Action::None, body.as_str()));
     assert!(turn.reason.contains("refused this very rewrite"), "{}", turn.reason);
+    let said = session.accepted().await;
+    assert!(said[0].contains("taken back and not tried again"), "{said:?}");
+    let turn = request(&mut session, &body, at(3)).await;
+    assert_eq!((turn.action, turn.body.as_ref()), (Action::None, body.as_str()));
+    assert!(turn.reason.contains("refused this very rewrite"), "{}", turn.reason);
+}
+
+#[tokio::test]
+async fn a_rewrite_stays_where_the_original_is_refused_as_well() {
+    let mut session = Session::new(settings(20_000));
+    let mut agent = Agent::new();
+    agent.fill(12_000);
+    let body = agent.body();
+    compacted(&request(&mut session, &body, NOON).await);
+    let refused = Trouble::BadRequest(Redacted::own("no such tool"));
+    assert_eq!(session.failed(&refused, at(1)).await.0, Reaction::SendOriginal);
+    assert_eq!(request(&mut session, &body, at(2)).await.action, Action::None);
+    assert!(matches!(session.failed(&refused, at(3)).await.0, Reaction::GiveUp(_)));
+    assert_eq!(request(&mut session, &body, at(4)).await.action, Action::Replayed);
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ mod real;
 mod restart;
 mod script;
 mod serving;
+mod small_window;
 mod stored;
 mod triggers;
 mod waiting;

@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use longhaul_engine::Tokens;
-use longhaul_server::session::{Action, Compacted, Host, Reaction, Session};
+use longhaul_server::session::{Action, Command, Compacted, Host, Reaction, Session, UNDO_HOLDS};
 use longhaul_server::store::{Place, Store, Sync, Tenant};
 use longhaul_server::upstream::Trouble;
 
-use super::world::{Agent, MODEL, NOON, at, checkpoints, compacted, compacted_by, request, settings, usage};
+use super::world::{
+    Agent, MODEL, NOON, at, checkpoints, compacted, compacted_by, fixed, request, settings, usage,
+};
 
 async fn place() -> (Store, Tenant) {
     let store = Store::open(&Place::Memory, Sync::Normal).await.unwrap();
@@ -17,6 +19,11 @@ async fn place() -> (Store, Tenant) {
 
 fn session(window: u64, (store, tenant): &(Store, Tenant)) -> Session {
     Session::new(settings(window)).with_store(store.clone(), tenant.clone())
+}
+
+/// One with a threshold in tokens, below what its system prompt leaves.
+fn fixed_session((store, tenant): &(Store, Tenant)) -> Session {
+    Session::new(fixed(settings(24_000), 12_000)).with_store(store.clone(), tenant.clone())
 }
 
 #[tokio::test]
@@ -81,7 +88,7 @@ async fn the_breaker_outlives_the_program() {
     let mut agent = Agent::new();
     let rules: String = (0..900).map(|n| format!("Rule {n}: module{n} has an owner of its own. ")).collect();
     agent.messages[0]["content"] = rules.into();
-    let mut first = session(24_000, &place);
+    let mut first = fixed_session(&place);
     for turn in 0..4 {
         agent.says("assistant", "Yes.");
         agent.says("user", &format!("And {turn}?"));
@@ -90,7 +97,7 @@ async fn the_breaker_outlives_the_program() {
     }
     let paused = *first.state().breaker.paused().unwrap();
     drop(first);
-    let mut restarted = session(24_000, &place);
+    let mut restarted = fixed_session(&place);
     let body = agent.body();
     let turn = request(&mut restarted, &body, at(10)).await;
     assert_eq!(restarted.state().breaker.paused(), Some(&paused));
@@ -103,7 +110,7 @@ async fn another_session_does_not_begin_with_the_pauses_of_the_one_before() {
     let mut agent = Agent::new();
     let rules: String = (0..900).map(|n| format!("Rule {n}: module{n} has an owner of its own. ")).collect();
     agent.messages[0]["content"] = rules.into();
-    let mut session = session(24_000, &place);
+    let mut session = fixed_session(&place);
     for turn in 0..4 {
         agent.says("assistant", "Yes.");
         agent.says("user", &format!("And {turn}?"));
@@ -148,7 +155,7 @@ async fn what_was_learned_of_a_model_outlives_the_program_and_serves_other_sessi
 }
 
 #[tokio::test]
-async fn what_was_taken_back_by_hand_is_not_compacted_again_until_somebody_speaks() {
+async fn an_undone_compaction_stays_undone_until_one_is_asked_for() {
     let place = place().await;
     let mut agent = Agent::new();
     agent.fill(13_000);
@@ -162,11 +169,46 @@ async fn what_was_taken_back_by_hand_is_not_compacted_again_until_somebody_speak
     let body = agent.body();
     let held = request(&mut session, &body, at(5)).await;
     assert_eq!(held.action, Action::None, "{}", held.reason);
-    assert!(held.reason.contains("taken back"), "{}", held.reason);
+    assert!(held.reason.contains(UNDO_HOLDS), "{}", held.reason);
     agent.says("assistant", "Done.");
     agent.says("user", "Go on.");
     let body = agent.body();
-    compacted(&request(&mut session, &body, at(9)).await);
+    assert_eq!(request(&mut session, &body, at(9)).await.action, Action::None, "somebody has spoken");
+    let mut restarted = self::session(20_000, &place);
+    agent.step(2);
+    let body = agent.body();
+    let turn = request(&mut restarted, &body, at(4_000)).await;
+    assert_eq!(turn.action, Action::None, "after a restart, with the cache expired: {}", turn.reason);
+    compacted(&restarted.command(Command::parse("/compress").unwrap(), &body, at(4_001)).await);
+    agent.fill(26_000);
+    let body = agent.body();
+    compacted(&request(&mut restarted, &body, at(4_010)).await);
+}
+
+#[tokio::test]
+async fn the_safety_threshold_ends_an_undo() {
+    let place = place().await;
+    let mut agent = Agent::new();
+    agent.fill(13_000);
+    let body = agent.body();
+    let mut session = session(20_000, &place);
+    compacted(&request(&mut session, &body, NOON).await);
+    let (store, tenant) = &place;
+    let kept = store.session(tenant, "latest").await.unwrap();
+    store.undo(tenant, kept.id).await.unwrap();
+    let mut most = Tokens::ZERO;
+    for second in 5..60 {
+        agent.step(8);
+        let body = agent.body();
+        let turn = request(&mut session, &body, at(second)).await;
+        let tokens = turn.measured.unwrap().tokens;
+        if turn.action == Action::Compacted {
+            assert!(tokens >= Tokens(17_000), "{tokens}: {}", turn.reason);
+            return;
+        }
+        most = tokens;
+    }
+    panic!("it was never compacted again, up to {most} tokens");
 }
 
 #[tokio::test]

@@ -256,10 +256,9 @@ async fn an_open_loop_with_bound_reasoning_is_left_until_it_ends() {
             serde_json::json!({"role": "user", "content": [result]}),
         ]
     };
-    let model = "claude-opus-4-5";
+    let model = MODEL;
     let mut settings = settings(30_000);
-    let stated = settings.config.models[MODEL].clone();
-    let row = settings.config.models.entry(model.to_owned()).or_insert(stated);
+    let row = settings.config.models.get_mut(model).unwrap();
     row.capabilities.insert("thinking_bound".to_owned(), true.into());
     let mut messages = vec![serde_json::json!({"role": "user", "content": "Make the build green."})];
     messages.extend((0..28).flat_map(step));

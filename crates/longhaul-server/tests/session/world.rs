@@ -29,6 +29,12 @@ pub(crate) fn settings(window: u64) -> Settings {
     Settings { config, key: Some(SessionKey::new([7; 32])), ..Settings::default() }
 }
 
+/// The same with a threshold in tokens, which does not give way to a large system prompt.
+pub(crate) fn fixed(mut settings: Settings, threshold: u64) -> Settings {
+    settings.config.compression.threshold_tokens = Some(Tokens(threshold));
+    settings
+}
+
 /// An agent that works on one task, and sends all of its history with every request.
 #[derive(Clone)]
 pub(crate) struct Agent {

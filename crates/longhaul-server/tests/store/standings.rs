@@ -2,13 +2,15 @@
 
 use longhaul_engine::Dialect;
 use longhaul_engine::redact::Redacted;
+use longhaul_server::store::HiddenTurn;
 
 use super::ground::Ground;
-use super::speech::{body, record, reply, user};
+use super::speech::{body, parsed, record, reply, user};
 
 tests! {
     Both: [
         what_is_kept_of_a_session_is_found_again_and_goes_with_it,
+        hidden_turns_are_found_by_the_history_and_go_with_their_session,
         what_is_learned_of_a_model_is_each_tenants_own,
     ],
 }
@@ -44,6 +46,33 @@ async fn what_is_kept_of_a_session_is_found_again_and_goes_with_it(ground: Groun
         );
     }
     assert_eq!(ground.number("SELECT count(*) FROM states").await, 0);
+}
+
+async fn hidden_turns_are_found_by_the_history_and_go_with_their_session(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let other = store.tenant("other").await.unwrap();
+    let said = body(Dialect::Chat, &[user("Hello."), reply("Yes?"), user("Go on.")]);
+    let chain = tenant.identities().chain(&parsed(&said));
+    assert_eq!(store.hidden_turns(&tenant, &chain).await.unwrap(), None);
+    let session = record(&store, &tenant, &said).await.session;
+    let turn = |at: usize, json| HiddenTurn { after: chain[at], turn: Some(kept(json)) };
+    let stays = |at: usize| HiddenTurn { after: chain[at], turn: None };
+    for (written, found) in [
+        (vec![turn(0, "[1]"), turn(1, "[2]")], vec![turn(0, "[1]"), turn(1, "[2]")]),
+        (
+            vec![stays(0), turn(1, "[3]"), turn(2, "[4]")],
+            vec![turn(0, "[1]"), turn(1, "[3]"), turn(2, "[4]")],
+        ),
+        (vec![stays(2)], vec![turn(2, "[4]")]),
+    ] {
+        store.keep_hidden_turns(&tenant, session.id, written).await.unwrap();
+        assert_eq!(store.hidden_turns(&tenant, &chain).await.unwrap(), Some((session.id, found)));
+    }
+    store.keep_hidden_turns(&other, session.id, vec![turn(0, "[5]")]).await.unwrap();
+    assert_eq!(store.hidden_turns(&other, &chain).await.unwrap(), None, "it is not theirs");
+    store.delete(&tenant, session.id).await.unwrap();
+    store.keep_hidden_turns(&tenant, session.id, vec![turn(0, "[6]")]).await.unwrap();
+    assert_eq!(ground.number("SELECT count(*) FROM hidden_turns").await, 0);
 }
 
 async fn what_is_learned_of_a_model_is_each_tenants_own(ground: Ground) {

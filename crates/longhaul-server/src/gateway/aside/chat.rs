@@ -123,7 +123,8 @@ impl Chat {
     fn read(&mut self, chunk: &mut Value) -> Shown {
         self.used.note(&chunk["usage"]);
         let mut shown = Shown::AsItCame;
-        let said_before = self.message.contains_key("content");
+        let said_before =
+            self.message.get("content").and_then(Value::as_str).is_some_and(|text| !text.is_empty());
         let mut is_blank = false;
         if let Some(choice) = chunk["choices"].get_mut(0).and_then(Value::as_object_mut) {
             if let Some(finish) = choice.get("finish_reason").and_then(Value::as_str) {

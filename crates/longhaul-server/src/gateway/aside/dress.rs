@@ -1,6 +1,6 @@
 //! A request as the model is to see it: with our tools behind the client's own, and with earlier asides where they were.
 
-use longhaul_engine::identity::Identity;
+use longhaul_engine::identity::{Identities, Identity};
 use longhaul_engine::transcript::{ElementId, Role};
 use longhaul_engine::{Dialect, Edit, Rewrite, Tokens, Transcript, wire};
 use serde::Deserialize;
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::sieve::arguments;
 use crate::gateway::body::about;
 use crate::recall::Tool;
+use crate::store::SessionId;
 
 /// So many asides are remembered of a session; what is older has long been folded.
 const MOST: usize = 64;
@@ -20,16 +21,17 @@ pub(in crate::gateway) const SMALLEST_WINDOW: Tokens = Tokens(16_000);
 pub(in crate::gateway) struct Aside {
     /// The message that was answered.
     pub(super) after: Identity,
-    /// What the client has of the reply.
-    pub(super) shown: Shown,
+    /// What the client has of the reply, by its hash.
+    pub(super) shown: Identity,
     /// The messages or items that stand in its place.
     pub(super) instead: Vec<String>,
     /// The results that stand with the client's own, in the message behind it.
     pub(super) beside: Vec<String>,
+    /// Whether the store has it.
+    pub(super) is_stored: bool,
 }
 
 /// What a client has of a reply, however it writes it.
-#[derive(Debug, PartialEq)]
 pub(super) struct Shown {
     /// All words, without blanks.
     text: String,
@@ -47,6 +49,12 @@ impl Shown {
             element["tool_calls"].as_array().into_iter().flatten().for_each(|call| shown.call(call));
         }
         shown
+    }
+
+    /// The hash that it is compared by: the words themselves need not be kept.
+    pub(super) fn hash(&self, identities: &Identities) -> Identity {
+        let calls = serde_json::to_vec(&self.calls).unwrap_or_default();
+        identities.of(&[b"shown of a reply", self.text.as_bytes(), &calls])
     }
 
     fn say(&mut self, content: &Value) {
@@ -78,7 +86,7 @@ impl Aside {
     }
 
     /// The edits that put it where it was; none where the client has something else there now, or what was there is folded.
-    fn edits(&self, sent: &Transcript<'_>, chain: &[Identity]) -> Option<Vec<Edit>> {
+    fn edits(&self, sent: &Transcript<'_>, chain: &[Identity], identities: &Identities) -> Option<Vec<Edit>> {
         let answered = chain.iter().rposition(|message| *message == self.after)?;
         // What is kept of a history ends as it does, so places are counted from the end.
         let from_end = chain.len() - (answered + 1);
@@ -87,7 +95,7 @@ impl Aside {
         let behind = behind.unwrap_or(sent.message_count());
         let there = (first..behind).map(|at| serde_json::from_str(sent.message(at)?).ok());
         let there: Vec<Value> = there.collect::<Option<_>>()?;
-        if there.is_empty() || Shown::of(&there) != self.shown {
+        if there.is_empty() || Shown::of(&there).hash(identities) != self.shown {
             return None;
         }
         let place = sent.message_id(first)?;
@@ -106,9 +114,15 @@ impl Aside {
 /// The asides of a session, oldest first.
 #[derive(Default)]
 pub(in crate::gateway) struct Asides {
-    all: Vec<Aside>,
-    /// The view of the session that they were in.
-    view: u64,
+    pub(super) all: Vec<Aside>,
+    /// The view of the session that they were in; unknown of those that come from the store.
+    view: Option<u64>,
+    /// Whether the store was asked for those that it has.
+    pub(super) is_loaded: bool,
+    /// The session whose rows in the store are these.
+    pub(super) stored_as: Option<SessionId>,
+    /// Whether those rows are out of date.
+    pub(super) is_changed: bool,
 }
 
 impl Asides {
@@ -116,18 +130,20 @@ impl Asides {
         // A request that is made again is answered again.
         self.all.retain(|known| known.after != aside.after);
         self.all.push(aside);
+        self.is_changed = true;
         self.only_newest(MOST);
     }
 
     /// Another view is in force, which has room for what the model works with now, and for nothing older.
     pub(in crate::gateway) fn turn_to(&mut self, view: u64) {
-        if std::mem::replace(&mut self.view, view) != view {
+        if self.view.replace(view).is_some_and(|before| before != view) {
             self.only_newest(1);
         }
     }
 
     fn only_newest(&mut self, most: usize) {
         let surplus = self.all.len().saturating_sub(most);
+        self.is_changed |= surplus > 0;
         self.all.drain(..surplus);
     }
 
@@ -195,8 +211,9 @@ pub(in crate::gateway) fn dressed(
     sent: &Transcript<'_>,
     chain: &[Identity],
     asides: &Asides,
+    identities: &Identities,
 ) -> Option<String> {
     let mut edits = wire::offer(sent, &definitions(sent.dialect));
-    edits.extend(asides.all.iter().filter_map(|aside| aside.edits(sent, chain)).flatten());
+    edits.extend(asides.all.iter().filter_map(|aside| aside.edits(sent, chain, identities)).flatten());
     Some(Rewrite::new(sent, edits).ok()?.apply(sent.body))
 }

@@ -9,6 +9,8 @@ use crate::gateway::events::Event;
 
 const FIELDS: Fields = Fields { input: "input_tokens", output: "output_tokens", total: None };
 const CALLED: &str = "tool_use";
+/// What stands between the words of two answers: clients join text blocks without anything between them.
+const BETWEEN: &str = "\n\n";
 
 #[derive(Default)]
 pub(super) struct Messages {
@@ -36,6 +38,18 @@ struct Block {
     json: String,
     /// Where the client sees it, if it does.
     at: Option<usize>,
+    /// What the client sees before its text.
+    before: Before,
+}
+
+/// What the client sees before the text of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    /// A blank line, which was not written yet.
+    Due,
+    /// A blank line.
+    Written,
 }
 
 impl Messages {
@@ -47,7 +61,11 @@ impl Messages {
         let is_ours = value["type"] == CALLED && ours(&value["name"]).is_some();
         let at = (!is_ours).then_some(self.opened);
         self.opened += usize::from(!is_ours);
-        self.blocks.insert(index, Block { value: value.clone(), json: String::new(), at });
+        let is_first_text = value["type"] == "text"
+            && self.shown.iter().any(is_said)
+            && !self.blocks.values().any(|block| block.before != Before::Nothing);
+        let before = if is_first_text { Before::Due } else { Before::Nothing };
+        self.blocks.insert(index, Block { value: value.clone(), json: String::new(), at, before });
         at
     }
 
@@ -66,16 +84,44 @@ impl Messages {
     }
 }
 
-/// Shows an event of a block, at the place that the client sees it at.
-fn show(at: Option<usize>, index: u64, mut value: Value, raw: Vec<u8>, out: &mut Vec<u8>) {
-    match at {
-        None => {}
-        Some(at) if at as u64 == index => out.extend(raw),
-        Some(at) => {
+/// Shows an event of a block, at the place that the client sees it at; to the last byte as it came, where it is not changed.
+fn show(at: Option<usize>, index: u64, mut value: Value, raw: Option<Vec<u8>>, out: &mut Vec<u8>) {
+    match (at, raw) {
+        (None, _) => {}
+        (Some(at), Some(raw)) if at as u64 == index => out.extend(raw),
+        (Some(at), _) => {
             value["index"] = at.into();
             out.extend(named(&value));
         }
     }
+}
+
+/// Whether a block has words for the client.
+fn is_said(block: &Value) -> bool {
+    block["type"] == "text" && block["text"].as_str().is_some_and(|text| !text.trim().is_empty())
+}
+
+/// Puts a blank line before the first words of a block that follows on an earlier answer's.
+fn part(block: &mut Block, text: &mut Value) -> bool {
+    match text.as_str().filter(|text| block.before == Before::Due && !text.is_empty()) {
+        None => false,
+        Some(words) => {
+            *text = format!("{BETWEEN}{words}").into();
+            block.before = Before::Written;
+            true
+        }
+    }
+}
+
+/// A block as the client has it.
+fn as_shown(block: &Block) -> Value {
+    let mut value = finished(block);
+    if block.before != Before::Nothing
+        && let Some(words) = value["text"].as_str().filter(|words| !words.is_empty())
+    {
+        value["text"] = format!("{BETWEEN}{words}").into();
+    }
+    value
 }
 
 /// A block as it is sent again: with all that came of it.
@@ -105,7 +151,7 @@ impl Sieve for Messages {
     fn event(&mut self, event: Event, out: &mut Vec<u8>) {
         let Event { raw, data } = event;
         let value = data.and_then(|data| serde_json::from_slice::<Value>(&data).ok());
-        let Some(value) = value else { return out.extend(raw) };
+        let Some(mut value) = value else { return out.extend(raw) };
         let index = value["index"].as_u64().unwrap_or_default();
         match value["type"].as_str().unwrap_or_default() {
             "message_start" => {
@@ -116,13 +162,19 @@ impl Sieve for Messages {
             }
             "content_block_start" => {
                 let at = self.open(index, &value["content_block"]);
-                show(at, index, value, raw, out);
+                let parted = self
+                    .blocks
+                    .get_mut(&index)
+                    .is_some_and(|block| part(block, &mut value["content_block"]["text"]));
+                show(at, index, value, (!parted).then_some(raw), out);
             }
             "content_block_delta" | "content_block_stop" => {
                 let Some(block) = self.blocks.get_mut(&index) else { return out.extend(raw) };
                 grow(block, &value["delta"]);
+                let parted =
+                    value["delta"]["type"] == "text_delta" && part(block, &mut value["delta"]["text"]);
                 let at = block.at;
-                show(at, index, value, raw, out);
+                show(at, index, value, (!parted).then_some(raw), out);
             }
             "message_delta" => {
                 self.used.note(&value["usage"]);
@@ -214,6 +266,6 @@ impl Sieve for Messages {
 impl Messages {
     /// Keeps what the client sees of this answer.
     fn keep_shown(&mut self) {
-        self.shown.extend(self.blocks.values().filter(|block| block.at.is_some()).map(finished));
+        self.shown.extend(self.blocks.values().filter(|block| block.at.is_some()).map(as_shown));
     }
 }

@@ -1,6 +1,7 @@
 //! One reply over as many answers as it takes: as long as a model calls our tools and nobody else's, it is answered and asked again.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -8,25 +9,33 @@ use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use http::request::Parts;
 use longhaul_engine::identity::Identity;
 use longhaul_engine::prices::Usage;
-use longhaul_engine::{Dialect, Edit, Rewrite, wire};
+use longhaul_engine::{Dialect, Edit, Rewrite, Tokens, wire};
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout};
 
 use super::dress::{Aside, Shown};
 use super::sieve::{Call, Heard, Sieve, sieve};
 use super::{chat, responses};
 use crate::gateway::events::Split;
-use crate::gateway::{Gateway, forward};
+use crate::gateway::{Gateway, body, forward};
 use crate::recall::{Answer, Reach};
 use crate::store::{SessionId, Tenant};
 use crate::upstream::{Pieces, Response, Trouble};
 
-/// So often a model is answered within one reply.
-const MOST_ANSWERS: usize = 8;
-/// So often it is told after that that it was enough; then it may call nothing.
-const MOST_REMINDERS: usize = 2;
+/// The most recall calls that are answered within one reply, however they are spread over its rounds (docs/gateway.md).
+const MAX_CALLS: usize = 8;
+/// The most time that answering them takes within one reply (docs/gateway.md): a client waits for it.
+const RECALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most times that a model is told after that that it was enough; then it may call nothing.
+const MAX_REMINDERS: usize = 2;
+/// The most rounds of one reply.
+const MAX_ROUNDS: usize = MAX_CALLS + MAX_REMINDERS + 1;
+const TOO_SLOW: &str =
+    "This took too long, and nothing more can be recalled in this turn. Go on with what you have.";
 const ENOUGH: &str = "Nothing more can be recalled in this turn. Go on with what you have; you can recall again in your next turn.";
 const NO_ROOM: &str =
     "There is no room left in the context window for this. Go on with what you have, or ask for less.";
+const BUSY: &str = "Nothing can be recalled at the moment. Try again in your next turn.";
 const CUT: &str = "\n[cut: there is no room left in the context window for more]";
 /// The largest answer that is read whole.
 const LARGEST: usize = 64 * 1024 * 1024;
@@ -38,6 +47,8 @@ pub(in crate::gateway) struct Spent {
     pub(in crate::gateway) first: Option<Usage>,
     /// and for all.
     pub(in crate::gateway) all: Usage,
+    /// What was sent for an answer that has not reported its usage yet.
+    pub(in crate::gateway) unreported: Tokens,
     /// What stands in the next requests for what the client has.
     pub(in crate::gateway) aside: Option<Aside>,
 }
@@ -65,7 +76,14 @@ pub(in crate::gateway) struct Talk {
     pieces: Pieces,
     /// What was said aside, as messages or items behind the body.
     said: Vec<Value>,
-    answers: usize,
+    /// The rounds so far, in which nothing but our tools was called.
+    rounds: usize,
+    /// The rounds in which no call was answered any more.
+    reminders: usize,
+    /// The calls that were answered.
+    answered: usize,
+    /// The time that is left for answering more.
+    time_left: Duration,
     /// Whether anything was taken out.
     has_hidden: bool,
     /// Whether all was handed on.
@@ -83,7 +101,10 @@ impl Talk {
             split: Split::default(),
             pieces,
             said: Vec::new(),
-            answers: 0,
+            rounds: 0,
+            reminders: 0,
+            answered: 0,
+            time_left: RECALL_TIMEOUT,
             has_hidden: false,
             is_over: false,
             spent,
@@ -142,7 +163,7 @@ impl Talk {
         self.used(usage);
         self.has_hidden |= has_ours;
         let is_broken_off = has_ours && calls.is_empty();
-        if is_broken_off || self.answers > MOST_ANSWERS + MOST_REMINDERS {
+        if is_broken_off || self.reminders > MAX_REMINDERS || self.rounds >= MAX_ROUNDS {
             // There are calls that nobody answers: nothing of them may come again.
             self.sieve.close(out);
             return Ok(false);
@@ -154,14 +175,14 @@ impl Talk {
         let results = self.results(&calls).await;
         if calls.is_empty() || has_others {
             self.sieve.close(out);
-            if self.answers > 0 || !calls.is_empty() {
+            if self.rounds > 0 || !calls.is_empty() {
                 self.remember(&calls, &results);
             } else {
                 self.said.clear();
             }
             return Ok(false);
         }
-        self.answers += 1;
+        self.rounds += 1;
         self.sieve.again();
         self.split = Split::default();
         self.pieces = self.ask(&calls, results).await?.body;
@@ -173,22 +194,54 @@ impl Talk {
         let usage = usage.unwrap_or_default();
         spent.first.get_or_insert(usage);
         spent.all = spent.all + usage;
+        spent.unreported = Tokens::ZERO;
     }
 
     /// What the calls are answered with.
     async fn results(&mut self, calls: &[Call]) -> Vec<Answer> {
         let mut results = Vec::new();
-        let reach = self.reach().await;
+        let before = self.answered;
+        let mut reach = None;
         for call in calls {
-            self.asked.gateway.tally.recalled(call.tool);
-            let answer = match &reach {
-                _ if self.answers >= MOST_ANSWERS => wrong(ENOUGH),
-                Ok(reach) => reach.answer(call.tool, &call.arguments).await,
-                Err(problem) => wrong(problem),
+            let answer = if self.answered >= MAX_CALLS {
+                wrong(ENOUGH)
+            } else {
+                self.answered += 1;
+                self.asked.gateway.tally.recalled(call.tool);
+                self.answer(call, &mut reach).await
             };
             results.push(self.fitted(answer));
         }
+        self.reminders += usize::from(!calls.is_empty() && self.answered == before);
         results
+    }
+
+    /// The answer to one call, in the time that is left; searching takes processor time.
+    async fn answer(&mut self, call: &Call, reach: &mut Option<Result<Reach, String>>) -> Answer {
+        let started = Instant::now();
+        let answering = async {
+            if reach.is_none() {
+                *reach = Some(self.reach().await);
+            }
+            match reach {
+                Some(Ok(reach)) => self.recall(reach, call).await,
+                Some(Err(problem)) => wrong(problem),
+                None => wrong(ENOUGH),
+            }
+        };
+        let answer = timeout(self.time_left, answering).await;
+        self.time_left = self.time_left.saturating_sub(started.elapsed());
+        answer.unwrap_or_else(|_| {
+            self.answered = MAX_CALLS;
+            wrong(TOO_SLOW)
+        })
+    }
+
+    async fn recall(&self, reach: &Reach, call: &Call) -> Answer {
+        let Asked { gateway, tenant, .. } = &self.asked;
+        let (reach, tool, arguments) = (reach.clone(), call.tool, call.arguments.clone());
+        let job = async move { reach.answer(tool, &arguments).await };
+        gateway.pool.run(tenant.owner(), job).await.unwrap_or_else(|_| wrong(BUSY))
     }
 
     async fn reach(&self) -> Result<Reach, String> {
@@ -239,24 +292,24 @@ impl Talk {
         let mut headers = forward::outgoing(&parts.headers);
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.remove(CONTENT_ENCODING);
-        let body = self.body(said).unwrap_or_else(|| self.asked.body.clone());
-        gateway.forward(*dialect, parts, headers, body.into()).await
+        let (body, said) = (self.asked.body.clone(), said.to_vec());
+        // Once a model was reminded often enough, it may not call anything.
+        let is_last = self.reminders >= MAX_REMINDERS || self.rounds + 1 >= MAX_ROUNDS;
+        let dialect = *dialect;
+        let join = move || joined(dialect, &body, &said, is_last).unwrap_or(body);
+        let joined = gateway.pool.compute(self.asked.tenant.owner(), join).await;
+        let body = joined.unwrap_or_else(|_| self.asked.body.clone());
+        self.reports_later(body::about(body.len()));
+        let answer = gateway.forward(dialect, parts, headers, body.into()).await;
+        if !answer.as_ref().is_ok_and(|answer| answer.trouble.is_none()) {
+            self.reports_later(Tokens::ZERO);
+        }
+        answer
     }
 
-    /// The body with what was said behind it; once a model was reminded often enough, it may not call anything.
-    fn body(&self, said: &[Value]) -> Option<Bytes> {
-        let Asked { dialect, body, .. } = &self.asked;
-        let text = std::str::from_utf8(body).ok()?;
-        let said: Vec<String> = said.iter().map(Value::to_string).collect();
-        let (transcript, _) = wire::parse(*dialect, text).ok()?;
-        let longer = transcript.with_messages(&said.join(","));
-        if self.answers < MOST_ANSWERS + MOST_REMINDERS {
-            return Some(longer.into());
-        }
-        let (transcript, _) = wire::parse(*dialect, &longer).ok()?;
-        let none = if *dialect == Dialect::Messages { json!({"type": "none"}) } else { json!("none") };
-        let set = Edit::Set { object: transcript.root(), key: "tool_choice", json: none.to_string() };
-        Some(Rewrite::new(&transcript, vec![set]).ok()?.apply(&longer).into())
+    /// Notes what was sent for an answer whose usage is still to come.
+    fn reports_later(&self, tokens: Tokens) {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).unreported = tokens;
     }
 
     /// Remembers what was said, for the requests that go on from here.
@@ -275,12 +328,28 @@ impl Talk {
         let text = |value: &Value| value.to_string();
         let aside = Aside {
             after: self.asked.after,
-            shown: Shown::of(&shown),
+            shown: Shown::of(&shown).hash(&self.asked.tenant.identities()),
             instead: self.said.iter().map(text).collect(),
             beside: beside.iter().map(text).collect(),
+            is_stored: false,
         };
         self.spent.lock().unwrap_or_else(PoisonError::into_inner).aside = Some(aside);
     }
+}
+
+/// A body with what was said behind it; once a model was reminded often enough, it may not call anything.
+fn joined(dialect: Dialect, body: &Bytes, said: &[Value], is_last: bool) -> Option<Bytes> {
+    let text = std::str::from_utf8(body).ok()?;
+    let said: Vec<String> = said.iter().map(Value::to_string).collect();
+    let (transcript, _) = wire::parse(dialect, text).ok()?;
+    let longer = transcript.with_messages(&said.join(","));
+    if !is_last {
+        return Some(longer.into());
+    }
+    let (transcript, _) = wire::parse(dialect, &longer).ok()?;
+    let none = if dialect == Dialect::Messages { json!({"type": "none"}) } else { json!("none") };
+    let set = Edit::Set { object: transcript.root(), key: "tool_choice", json: none.to_string() };
+    Some(Rewrite::new(&transcript, vec![set]).ok()?.apply(&longer).into())
 }
 
 fn wrong(said: &str) -> Answer {

@@ -73,10 +73,7 @@ pub(super) async fn compress(
     }
     let beside = if done.changed {
         let Squeezed { dialect, model, counted, report, before, after, .. } = done;
-        Some(
-            compaction::beside(&gateway, &name, Sides { dialect, model, counted, report, before, after })
-                .await?,
-        )
+        Some(compaction::beside(&gateway, &name, &Sides { dialect, model, counted, report, before, after })?)
     } else {
         None
     };

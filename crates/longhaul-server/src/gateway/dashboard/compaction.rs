@@ -1,7 +1,5 @@
 //! One compaction before and after, for a page.
 
-use std::sync::Arc;
-
 use http::StatusCode;
 use longhaul_engine::Dialect;
 use longhaul_engine::cache::Provider;
@@ -28,13 +26,10 @@ pub(super) struct Sides {
     pub(super) after: Box<RawValue>,
 }
 
-/// Both sides, with what was said about it. It can take long, and is done where nobody waits for the thread.
-pub(super) async fn beside(gateway: &Arc<Gateway>, session: &str, sides: Sides) -> Result<Markup, Problem> {
-    let _room = gateway.workers.acquire().await;
-    let (gateway, session) = (Arc::clone(gateway), session.to_owned());
-    let drawn = tokio::task::spawn_blocking(move || draw(&gateway, &session, &sides)).await;
+/// Both sides, with what was said about it.
+pub(super) fn beside(gateway: &Gateway, session: &str, sides: &Sides) -> Result<Markup, Problem> {
     let unread = || Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "this compaction cannot be read");
-    drawn.map_err(|_| Problem::ours())?.ok_or_else(unread)
+    draw(gateway, session, sides).ok_or_else(unread)
 }
 
 fn draw(gateway: &Gateway, session: &str, sides: &Sides) -> Option<Markup> {

@@ -26,7 +26,7 @@ pub(super) async fn show(
     let view = gateway.epoch(&whose, (&name, number), against).await?;
     let EpochView { session, epoch, dialect, model, counted, report, before, after, has_before, .. } = view;
     let sides = Sides { dialect, model, counted, report, before, after };
-    let beside = compaction::beside(&gateway, &session, sides).await?;
+    let beside = compaction::beside(&gateway, &session, &sides)?;
     let page = address(&session, &format!("/epochs/{number}"));
     let body = html! {
         p.crumbs { a href="/" { "Overview" } " › " a href=(address(&session, "")) { "Session " (theirs(&session)) } }

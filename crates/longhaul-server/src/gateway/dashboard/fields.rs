@@ -8,7 +8,8 @@ use http::header::CONTENT_TYPE;
 use serde_json::Value as Json;
 
 use super::frame::Problem;
-use crate::gateway::{Gateway, body};
+use crate::gateway::Gateway;
+use crate::gateway::body::{self, Pace};
 
 /// More is in no form.
 const MOST: usize = 64 * 1024;
@@ -45,7 +46,8 @@ impl Gateway {
     /// What a request says in its body: a form, or a JSON object.
     pub(super) async fn fields(&self, request: Request<Body>) -> Result<Fields, Problem> {
         let (parts, incoming) = request.into_parts();
-        let read = body::read(incoming, MOST, self.settings.limits.pieces).await;
+        let pace = Pace { most: MOST, ..Pace::of(&self.settings.limits) };
+        let read = body::read(incoming, pace, &self.room).await;
         let read = read.map_err(|refused| Problem::new(refused.status(), refused.said()))?;
         let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let wrong = |said: &str| Problem::new(http::StatusCode::BAD_REQUEST, said);

@@ -9,17 +9,18 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::json;
 
 use super::{login, passes};
-use crate::gateway::door::Closed;
+use crate::gateway::door::{Closed, KeyInPath, key_of};
 use crate::gateway::names::SITE;
-use crate::gateway::{Access, Gateway, names};
+use crate::gateway::{Gateway, names};
 use crate::pages::Theme;
+use crate::pool::{NotDone, Owner};
 use crate::store::{StoreError, Whose};
 
 /// The cookie that a reader's choice of light or dark is in,
@@ -96,7 +97,10 @@ impl From<StoreError> for Problem {
             StoreError::Wrong(said) => Self::new(StatusCode::BAD_REQUEST, said),
             error => {
                 tracing::warn!("the dashboard has nothing from the store: {error}");
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, format!("the store does not answer: {error}"))
+                Self::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    format!("the store is unavailable, so sessions are compacted from memory: {error}"),
+                )
             }
         }
     }
@@ -146,17 +150,22 @@ pub(super) async fn guard(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let whose = match gateway.settings.access {
-        Access::Open => Whose::Everybody,
-        Access::Keys => {
-            let now = gateway.now();
-            let pass = gateway.dashboard.passes.key(request.headers(), now);
-            let granted = gateway.door.looks(&gateway.store, request.headers(), pass.as_deref(), now).await?;
-            Whose::One(granted.tenant)
-        }
+    let (now, access) = (gateway.now(), &gateway.settings.access);
+    let pass = gateway.dashboard.passes.key(request.headers(), now);
+    let whose = gateway.door.looks(&gateway.store, request.headers(), pass.as_deref(), access, now).await?;
+    if let Some(signed_in) = sign_in_by_path(&gateway, &request) {
+        return Ok(signed_in);
+    }
+    let owner = match &whose {
+        Whose::Everybody => Owner::EVERYBODY,
+        Whose::One(tenant) => tenant.owner(),
     };
     request.extensions_mut().insert(whose);
-    Ok(next.run(request).await)
+    // A page can take long to put together.
+    gateway.pool.run(owner, next.run(request)).await.map_err(|reason| match reason {
+        NotDone::Busy => Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the gateway is busy; try again"),
+        NotDone::Failed => Problem::ours(),
+    })
 }
 
 /// Whatever changes something has to come from a page of ours, not only from one of this machine; or from no page at all, and then not
@@ -178,6 +187,18 @@ fn check_sender(parts: &Parts) -> Result<(), Closed> {
         return Ok(());
     }
     Err(Closed::new(StatusCode::FORBIDDEN, "only the dashboard's own pages may ask for this"))
+}
+
+/// Gives a browser that came with a key in the path a pass, and leads it to the same page without the key: no link on a page has one.
+fn sign_in_by_path(gateway: &Gateway, request: &Request) -> Option<Response> {
+    let headers = request.headers();
+    let wants_page = headers.get(ACCEPT).is_some_and(|kinds| contains(kinds, "text/html"));
+    request.extensions().get::<KeyInPath>().filter(|_| wants_page && request.method() == Method::GET)?;
+    let pass = gateway.dashboard.passes.give(key_of(headers)?, gateway.now())?;
+    let page = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let mut response = to(on_this_site(page));
+    response.headers_mut().insert(SET_COOKIE, passes::set_pass(headers, &pass)?);
+    Some(response)
 }
 
 fn contains(value: &HeaderValue, word: &str) -> bool {

@@ -53,6 +53,7 @@ impl Gateway {
             added_ms: Added::of(seen.median, seen.p95),
             paused: sessions.iter().filter(|row| row.paused.is_some()).count(),
             warnings: sessions.iter().flat_map(warn).take(WARNINGS).collect(),
+            store: self.store.trouble().map(|trouble| trouble.to_string()),
             thresholds,
             course: seen.course.iter().map(Span::from).collect(),
             sessions,

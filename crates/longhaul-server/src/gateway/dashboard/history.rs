@@ -153,8 +153,7 @@ impl Gateway {
     ) -> std::result::Result<Squeezed, Problem> {
         let Standing { owned: Owned { tenant, session }, .. } = self.standing(whose, name).await?;
         let settings = &self.settings.session;
-        let (_room, now) = (self.workers.acquire().await, self.now());
-        let done = compact_stored(&self.store, &tenant, &session, settings, &compress, now).await;
+        let done = compact_stored(&self.store, &tenant, &session, settings, &compress, self.now()).await;
         let done = done.map_err(|said| Problem::new(StatusCode::CONFLICT, said))?;
         // The report is about what the client sent, whatever was compacted before.
         let original = self.store.body(&tenant, &session, At::Original).await?;

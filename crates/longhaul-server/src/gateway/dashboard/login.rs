@@ -12,7 +12,7 @@ use maud::html;
 use super::fields::Fields;
 use super::frame::{self, Look, Problem, on_this_site, to};
 use super::layout::{Page, Refresh};
-use super::passes;
+use super::passes::{self, Wrong};
 use crate::gateway::{Access, Gateway};
 use crate::pages::{Theme, shown};
 
@@ -30,9 +30,9 @@ pub(super) async fn form(
 ) -> Response {
     let fields = Fields::of(&query.unwrap_or_default());
     let page = on_this_site(fields.get("to").unwrap_or("/"));
-    match gateway.settings.access {
+    match gateway.door.access(&gateway.store, &gateway.settings.access, gateway.now()).await {
         Access::Open => to(page),
-        Access::Keys => asking(&look, page, None, StatusCode::OK),
+        Access::Keys | Access::Run(_) => asking(&look, page, None, StatusCode::OK),
     }
 }
 
@@ -47,7 +47,7 @@ fn asking(look: &Look, page: &str, said: Option<&str>, status: StatusCode) -> Re
             }
             input type="hidden" name="to" value=(page);
             p { button.strong type="submit" { "Show the dashboard" } }
-            p.soft.small { "Whoever runs the gateway makes one with " code { "longhaul keys add NAME" } "." }
+            p.soft.small { "Whoever runs the gateway makes one with " code { "longhaul keys add NAME" } ". The gateway of " code { "longhaul run" } " is opened by the address that it printed." }
         }
     };
     let look = Look { path: "/login".to_owned(), ..look.clone() };
@@ -65,20 +65,21 @@ pub(super) async fn enter(
     let headers = request.headers().clone();
     let fields = gateway.fields(request).await?;
     let page = on_this_site(fields.get("to").unwrap_or("/"));
-    if gateway.settings.access == Access::Open {
+    let (passes, now) = (&gateway.dashboard.passes, gateway.now());
+    let access = gateway.door.access(&gateway.store, &gateway.settings.access, now).await;
+    if access == Access::Open {
         return Ok(to(page));
     }
-    let (passes, now) = (&gateway.dashboard.passes, gateway.now());
-    if let Err(closed) = passes.may_try(now) {
-        let mut response = asking(&look, page, Some(&closed.said), closed.status);
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("60"));
-        return Ok(response);
-    }
     let secret = fields.get("key").unwrap_or_default();
-    match gateway.door.key(&gateway.store, secret, now).await {
+    match gateway.door.opens(&gateway.store, secret, &access, now).await {
         Ok(_) => {}
         Err(closed) if closed.status == StatusCode::UNAUTHORIZED => {
-            passes.was_wrong(now);
+            if passes.was_wrong(now) == Wrong::Often {
+                let said = "There were many wrong keys in this minute, and there is no such key.";
+                let mut response = asking(&look, page, Some(said), StatusCode::TOO_MANY_REQUESTS);
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("60"));
+                return Ok(response);
+            }
             return Ok(asking(&look, page, Some("There is no such key."), closed.status));
         }
         Err(closed) => return Err(closed.into()),

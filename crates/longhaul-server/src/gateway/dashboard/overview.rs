@@ -76,7 +76,7 @@ fn cards(overview: &Overview) -> Markup {
             (tile("Read from cache", &share("totals.read_share", totals.read_share), &html! { "of " (maybe_tokens(totals.input)) " prompt tokens" }))
             (tile("Spent", &spent("totals.usd_spent", totals.usd_spent), &"where prices are known"))
             (tile("Saved", &saved("totals.usd_saved", totals.usd_saved),
-                &if totals.usd_saved.is_some_and(|saved| saved.0 < 0.0) { "a loss so far" } else { "against requests as they came" }))
+                &if totals.usd_saved.is_some_and(|saved| saved.0 < 0.0) { "a loss so far, compared with no compaction" } else { "compared with no compaction" }))
             (tile("Latency added", &held_up("added_ms.median", overview.added_ms.median),
                 &html! { "median; P95 " (held_up("added_ms.p95", overview.added_ms.p95)) }))
             (tile("Breaker", &breaker, &"automatic compaction"))
@@ -87,6 +87,9 @@ fn cards(overview: &Overview) -> Markup {
 
 fn warnings(overview: &Overview) -> Markup {
     html! {
+        @if let Some(trouble) = &overview.store {
+            p.notice.warn { "The store is unavailable, so sessions are compacted from memory, without recall IDs: " (theirs(trouble)) }
+        }
         @if !overview.warnings.is_empty() {
             details.notice.warn id="all-warnings" {
                 summary { (grouped(overview.warnings.len() as u64)) @if overview.warnings.len() == 1 { " warning" } @else { " warnings" } }

@@ -11,7 +11,6 @@ use http::header::COOKIE;
 use http::{HeaderMap, HeaderValue};
 
 use crate::agents::Moment;
-use crate::gateway::door::Closed;
 
 /// The cookie that a pass is in.
 pub(super) const PASS: &str = "longhaul_pass";
@@ -19,8 +18,8 @@ pub(super) const PASS: &str = "longhaul_pass";
 const GOOD: Duration = Duration::from_hours(12);
 /// So many are there at a time; then the oldest goes.
 const MOST: usize = 1000;
-/// So many wrong keys are looked at in a minute.
-const WRONG: u32 = 20;
+/// More wrong keys than this in a minute are no slips of the hand, and are told so.
+const MAX_WRONG: u32 = 20;
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// All passes of a gateway.
@@ -29,6 +28,13 @@ pub(super) struct Passes {
     held: Mutex<HashMap<String, Held>>,
     /// When wrong keys were counted first, and how many they are.
     wrong: Mutex<Option<(Moment, u32)>>,
+}
+
+/// How often keys were wrong of late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wrong {
+    Seldom,
+    Often,
 }
 
 struct Held {
@@ -66,24 +72,15 @@ impl Passes {
         }
     }
 
-    /// Whether another key may be tried. Nobody guesses one, but nobody has to be let try either.
-    pub(super) fn may_try(&self, now: Moment) -> Result<(), Closed> {
-        let wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-        match *wrong {
-            Some((since, count)) if count >= WRONG && is_within(MINUTE, since, now) => {
-                Err(Closed::until(MINUTE, "too many wrong keys; try again in a minute".to_owned()))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// A key was wrong.
-    pub(super) fn was_wrong(&self, now: Moment) {
+    /// Counts a wrong key. Right ones are not held up by it, however many wrong ones others try: a key has 256 bits, which nobody guesses.
+    pub(super) fn was_wrong(&self, now: Moment) -> Wrong {
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-        *wrong = match *wrong {
-            Some((since, count)) if is_within(MINUTE, since, now) => Some((since, count + 1)),
-            _ => Some((now, 1)),
+        let (since, count) = match *wrong {
+            Some((since, count)) if is_within(MINUTE, since, now) => (since, count.saturating_add(1)),
+            _ => (now, 1),
         };
+        *wrong = Some((since, count));
+        if count > MAX_WRONG { Wrong::Often } else { Wrong::Seldom }
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<String, Held>> {
@@ -140,11 +137,11 @@ mod tests {
     }
 
     #[test]
-    fn wrong_keys_are_looked_at_for_a_while_only() {
+    fn many_wrong_keys_of_a_minute_are_known() {
         let passes = Passes::default();
-        (0..WRONG).for_each(|_| passes.was_wrong(Moment(0)));
-        assert!(passes.may_try(Moment(1)).is_err());
-        assert!(passes.may_try(Moment(60_000)).is_ok());
+        (0..MAX_WRONG).for_each(|_| assert_eq!(passes.was_wrong(Moment(0)), Wrong::Seldom));
+        assert_eq!(passes.was_wrong(Moment(1)), Wrong::Often);
+        assert_eq!(passes.was_wrong(Moment(60_000)), Wrong::Seldom);
     }
 
     #[test]

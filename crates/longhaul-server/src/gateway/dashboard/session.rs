@@ -19,6 +19,7 @@ use crate::agents::Moment;
 use crate::gateway::Gateway;
 use crate::pages::chart::{Along, Chart, Dot, Limit, Line, key};
 use crate::pages::{dollars, grouped, lasted};
+use crate::session::UNDO_HOLDS;
 use crate::store::Whose;
 
 /// A threshold that lies higher than so many times the largest request is said, and not drawn.
@@ -78,7 +79,7 @@ fn cards(view: &SessionView, now: Moment) -> Markup {
             (tile("Read from cache", &share("totals.read_share", totals.read_share), &html! { "of " (maybe_tokens(totals.input)) " prompt tokens" }))
             (tile("Spent", &spent("totals.usd_spent", totals.usd_spent), &"where prices are known"))
             (tile("Saved", &saved("totals.usd_saved", totals.usd_saved),
-                &if totals.usd_saved.is_some_and(|saved| saved.0 < 0.0) { "a loss so far" } else { "against requests as they came" }))
+                &if totals.usd_saved.is_some_and(|saved| saved.0 < 0.0) { "a loss so far, compared with no compaction" } else { "compared with no compaction" }))
             (tile("Latency added", &html! { @match view.added_ms.median { Some(ms) => (value("added_ms.median", &ms, &lasted(ms))), None => "–" } },
                 &html! { "median" @if let Some(ms) = view.added_ms.p95 { "; P95 " (value("added_ms.p95", &ms, &lasted(ms))) } }))
         }
@@ -97,7 +98,7 @@ fn cards(view: &SessionView, now: Moment) -> Markup {
 
 fn warnings(view: &SessionView) -> Markup {
     html! {
-        @if view.held { p.notice { "A compaction was taken back by hand: nothing is compacted by itself that need not be." } }
+        @if view.held { p.notice { "A compaction was taken back by hand; " (UNDO_HOLDS) "." } }
         @for said in view.row.paused.iter().chain(&view.row.warnings) { p.notice.warn { (theirs(said)) } }
     }
 }

@@ -8,19 +8,24 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
 use longhaul_engine::transcript::{Status, Transcript, Unit};
-use longhaul_engine::{Dialect, Tokens, wire};
+use longhaul_engine::{Dialect, Stop, Tokens, wire};
 use serde_json::{Value, json};
 
 use super::count::size;
 use super::seal::{Seal, Sealed};
 use super::told::{Says, Told};
 use super::{COMPACTION, Due, share, unfold};
+use crate::gateway::body::Pace;
 use crate::gateway::commands;
+use crate::gateway::in_flight::Kind;
+use crate::gateway::passing::Paid;
 use crate::gateway::prepare::Job;
 use crate::gateway::speech::{self, Form};
 use crate::gateway::turn::{self, ACTION, SESSION, TOKENS, set};
 use crate::gateway::{Gateway, body};
+use crate::pool::Owner;
 use crate::session::{Action, Compress, Sizes};
+use crate::store::Tenant;
 use crate::upstream::Feature;
 
 /// Of shorter histories nothing can be folded.
@@ -39,32 +44,35 @@ pub(in crate::gateway) struct Folded {
     session: Option<String>,
 }
 
-/// Lets the session make a compaction of a request. Nothing where it made none; why, where it could not.
-pub(in crate::gateway) async fn fold(job: &Arc<Job>, compress: Compress) -> Result<Folded, &'static str> {
-    let made = job.at_work(move |job| async move {
-        let text = std::str::from_utf8(&job.text).unwrap_or_default();
-        let is_on = job.gateway.settings.commands.is_on();
-        let stripped = is_on.then(|| commands::find(job.dialect, text)).flatten().map(|found| found.body);
-        let incoming = job.read(stripped.as_deref().unwrap_or(text)).map_err(|_| "unreadable")?;
-        if incoming.chain.is_empty() {
-            return Err("unreadable");
-        }
-        let mut claim = job.gateway.claim(&job.tenant, &incoming).await;
-        let turn = claim.session().compress(compress, &incoming, job.gateway.now()).await;
-        let session = claim.session();
-        for line in &turn.said {
-            tracing::info!(session = session.name(), "{line}");
-        }
-        let (is_recorded, name) = (session.is_recorded(), session.name());
-        let checkpoint = session.ledger().checkpoint().map(str::to_owned);
-        job.gateway.live.ends_with(&claim, incoming.chain.last());
-        if !is_recorded {
-            return Err("store");
-        }
-        let sizes = turn.sizes.ok_or("engine")?;
-        Ok(Folded { body: turn.body.into_owned(), checkpoint, action: turn.action, sizes, session: name })
-    });
-    made.await?
+/// Lets the session make a compaction of a request. Nothing where it made none; why, where it could not. It is work for the pool.
+pub(in crate::gateway) async fn fold(
+    job: &Job,
+    compress: Compress,
+    stop: Stop,
+) -> Result<Folded, &'static str> {
+    let text = std::str::from_utf8(&job.text).unwrap_or_default();
+    let is_on = job.gateway.settings.commands.is_on();
+    let stripped = is_on.then(|| commands::find(job.dialect, text)).flatten().map(|found| found.body);
+    let incoming = job.read(stripped.as_deref().unwrap_or(text)).map_err(|_| "unreadable")?;
+    if incoming.chain.is_empty() {
+        return Err("unreadable");
+    }
+    let mut claim = job.gateway.claim(&job.tenant, &incoming).await;
+    claim.begins(stop);
+    let turn = claim.session().compress(compress, &incoming, job.gateway.now()).await;
+    claim.ends();
+    let session = claim.session();
+    for line in &turn.said {
+        tracing::info!(session = session.name(), "{line}");
+    }
+    let (is_recorded, name) = (session.is_recorded(), session.name());
+    let checkpoint = session.ledger().checkpoint().map(str::to_owned);
+    job.gateway.live.ends_with(&claim, incoming.chain.last());
+    if !is_recorded {
+        return Err("store");
+    }
+    let sizes = turn.sizes.ok_or("engine")?;
+    Ok(Folded { body: turn.body.into_owned(), checkpoint, action: turn.action, sizes, session: name })
 }
 
 impl Due {
@@ -152,31 +160,39 @@ impl Gateway {
             Err(closed) => return closed.answer(dialect),
         };
         let limits = gateway.settings.limits;
-        let original = match body::read(incoming, limits.body, limits.pieces).await {
+        let original = match body::read(incoming, Pace::of(&limits), &gateway.room).await {
             Ok(original) => original,
-            Err(problem) => return speech::error(dialect, problem.status(), problem.said()),
+            Err(problem) => return problem.answer(dialect),
         };
         let is_ours = !gateway.settings.upstreams.of(dialect).has(Feature::ResponsesCompact)
             && gateway.settings.compression.is_on()
             && !turn::is_bypassed(&parts.headers);
+        let estimate = body::estimate(&parts.headers, original.len());
+        let flight = match gateway.admit(&guest, (dialect, Kind::Other), estimate).await {
+            Ok(flight) => flight,
+            Err(closed) => return closed.answer(dialect),
+        };
+        let paid = Some(Paid::new(flight, original.len()));
         if !is_ours {
-            return gateway.hand_over(parts, dialect, original.into()).await;
+            return gateway.hand_over(parts, dialect, original.into(), paid).await;
         }
         let scope = turn::scope(&parts.headers);
-        let text = body::text(&parts.headers, &original, limits.body);
+        let owner = guest.tenant.as_ref().map_or(Owner::EVERYBODY, Tenant::owner);
+        let text = gateway.text(owner, &parts.headers, &original).await;
         let served = match (guest.tenant.clone(), text) {
-            (Some(tenant), Some(text)) => {
+            (Some(tenant), Ok(text)) => {
                 let gateway = Arc::clone(&gateway);
-                serve(Job { gateway, tenant, dialect, text, scope, is_continued: false }).await
+                let job = Arc::new(Job { gateway, tenant, dialect, text, scope, is_continued: false });
+                job.at_work(serve).await.flatten()
             }
             (None, _) => Err("store"),
-            (_, None) => Err("unreadable"),
+            (_, Err(reason)) => Err(reason.name()),
         };
         match served {
             Ok(response) => response,
             Err(reason) => {
                 tracing::warn!("the request goes as it came: {reason}");
-                let mut response = gateway.hand_over(parts, dialect, original.into()).await;
+                let mut response = gateway.hand_over(parts, dialect, original.into(), paid).await;
                 set(response.headers_mut(), ACTION, &format!("bypassed:{reason}"));
                 response
             }
@@ -185,7 +201,7 @@ impl Gateway {
 }
 
 /// The answer, or why there is none of ours.
-async fn serve(job: Job) -> Result<Response, &'static str> {
+async fn serve(job: Arc<Job>, stop: Stop) -> Result<Response, &'static str> {
     let text = std::str::from_utf8(&job.text).map_err(|_| "unreadable")?;
     let wrong = |said: &str| Ok(speech::error(Dialect::Responses, StatusCode::BAD_REQUEST, said));
     let asked: Asked = match serde_json::from_str(text) {
@@ -211,13 +227,13 @@ async fn serve(job: Job) -> Result<Response, &'static str> {
         tracing::warn!("{} compactions are not ours to read, and go as they came", unfolded.foreign);
     }
     let text = unfolded.body.map_or_else(|| job.text.clone(), Bytes::from);
-    let job = Arc::new(Job { text, ..job });
+    let job = job.with_text(text);
     let whole = size(Dialect::Responses, std::str::from_utf8(&job.text).unwrap_or_default());
     let folded = if whole < SHORTEST {
         None
     } else {
         let compress = Compress { to_tokens: Some(share(whole)), ..Compress::default() };
-        Some(fold(&job, compress).await?)
+        Some(fold(&job, compress, stop).await?)
     };
     answer(&job, &seal, &given, folded.as_ref(), whole)
 }

@@ -34,7 +34,10 @@ pub(super) use count::Count;
 pub(super) use seal::Seal;
 pub(super) use told::{Says, Told};
 
-use crate::upstream::{Feature, Upstream};
+use super::Gateway;
+use super::body::MAX_INLINE_BYTES;
+use crate::pool::Owner;
+use crate::upstream::Feature;
 
 /// The head that switches features on that are not everybody's yet, and the names of ours.
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
@@ -69,22 +72,34 @@ pub(super) struct Due {
     pub(super) pauses: bool,
 }
 
-/// Takes out of a request what its upstream lacks, where nobody waits for the thread. Nothing where nothing is for us, or something went
-/// wrong with us; an error where the client could be misled.
+/// Takes out of a request what its upstream lacks, in the pool. Nothing where nothing is for us, or something went wrong with us; an
+/// error where the client could be misled.
 pub(super) async fn take(
-    upstream: &Upstream,
+    gateway: &Gateway,
+    owner: Owner,
     seal: &Seal,
     dialect: Dialect,
     text: &Bytes,
 ) -> Result<Option<Taken>, String> {
-    let has = |word: &str| memmem::find(text, format!("\"{word}\"").as_bytes()).is_some();
+    let upstream = gateway.settings.upstreams.of(dialect);
     let is_lacking = Feature::ALL.into_iter().any(|own| own.dialect() == dialect && !upstream.has(own));
-    if !is_lacking || !(has(COMPACTION) || has(MANAGED)) {
+    if !is_lacking || (text.len() <= MAX_INLINE_BYTES && !may_be_for_us(text)) {
         return Ok(None);
     }
     let (seal, text) = (seal.clone(), text.clone());
-    let read = move || taken(&seal, dialect, std::str::from_utf8(&text).unwrap_or_default());
-    tokio::task::spawn_blocking(read).await.unwrap_or(Ok(None))
+    let read = move || {
+        if !may_be_for_us(&text) {
+            return Ok(None);
+        }
+        taken(&seal, dialect, std::str::from_utf8(&text).unwrap_or_default())
+    };
+    gateway.pool.compute(owner, read).await.unwrap_or(Ok(None))
+}
+
+/// Whether a request names anything that only one provider has.
+fn may_be_for_us(text: &[u8]) -> bool {
+    let has = |word: &str| memmem::find(text, format!("\"{word}\"").as_bytes()).is_some();
+    has(COMPACTION) || has(MANAGED)
 }
 
 fn taken(seal: &Seal, dialect: Dialect, text: &str) -> Result<Option<Taken>, String> {

@@ -12,6 +12,7 @@ use super::{ACTION, Call, set};
 use crate::gateway::native::{self, Due, Says, Seal, Taken, Told};
 use crate::gateway::prepare::Job;
 use crate::gateway::speech::Form;
+use crate::pool::NotDone;
 use crate::session::Action;
 
 /// What of the request was served here, because its upstream lacks it.
@@ -45,8 +46,8 @@ impl Call {
         seal: &Seal,
         text: Bytes,
     ) -> Result<(Bytes, Option<Due>), String> {
-        let upstream = self.gateway.settings.upstreams.of(self.dialect);
-        let Some(taken) = native::take(upstream, seal, self.dialect, &text).await? else {
+        let taken = native::take(&self.gateway, self.owner(), seal, self.dialect, &text).await?;
+        let Some(taken) = taken else {
             return Ok((text, None));
         };
         let Taken { body, says, due, is_continued, saved, served } = taken;
@@ -64,18 +65,25 @@ impl Call {
         seal: &Seal,
         due: &Due,
     ) -> Result<Option<Compacted>, &'static str> {
-        let folded = native::fold(job, due.compress()).await?;
-        let Some(block) = folded.block(seal) else { return Ok(None) };
+        let (compress, seal) = (due.compress(), seal.clone());
+        let made = job.at_work(|job, stop| async move {
+            let folded = native::fold(&job, compress, stop).await?;
+            Ok((folded.block(&seal), folded.action, folded.done()))
+        });
+        let (block, action, done) = made.await.flatten()?;
+        let Some(block) = block else { return Ok(None) };
         let mut says = self.native.says.take().unwrap_or_default();
         says.block = Some(block);
         if !due.pauses {
             self.native.says = Some(says);
-            return Ok((folded.action == Action::Compacted).then_some(Compacted::Sent));
+            return Ok((action == Action::Compacted).then_some(Compacted::Sent));
         }
-        let text = std::str::from_utf8(&job.text).unwrap_or_default();
-        let mut response = native::paused(text, &self.gateway.request_id(), says);
+        let (text, id) = (job.text.clone(), self.gateway.request_id());
+        let show = move || native::paused(std::str::from_utf8(&text).unwrap_or_default(), &id, says);
+        let shown = self.gateway.pool.compute(self.owner(), show).await;
+        let mut response = shown.map_err(NotDone::name)?;
         let headers = response.headers_mut();
-        set(headers, ACTION, folded.done());
+        set(headers, ACTION, done);
         set(headers, SERVED, &self.native.served);
         Ok(Some(Compacted::Shown(response)))
     }

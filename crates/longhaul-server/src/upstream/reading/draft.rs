@@ -77,6 +77,11 @@ impl Draft {
         self.finish.is_some()
     }
 
+    /// What was used, as far as it was told.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        Usage::read(&Value::Object(self.usage.clone()))
+    }
+
     pub(super) fn reply(self) -> Reply {
         let finish = match self.finish {
             _ if self.refused => Finish::Refused,

@@ -10,7 +10,8 @@ mod responses;
 
 use std::sync::Arc;
 
-use longhaul_engine::Dialect;
+use longhaul_engine::prices::Usage;
+use longhaul_engine::{Dialect, Tokens};
 use serde_json::Value;
 
 use super::events::Events;
@@ -35,6 +36,17 @@ pub struct Reading {
     shape: Shape,
     draft: Draft,
     read: usize,
+    /// The events with data so far.
+    events: u64,
+}
+
+/// What is known of an answer that was not read to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SoFar {
+    /// The provider's own count, as far as it was told.
+    pub usage: Option<Usage>,
+    /// The output so far, estimated: an event of a stream is at least one token, and four bytes of a document are one.
+    pub output: Tokens,
 }
 
 /// What the bytes are, which they say themselves: not every upstream says it truly in the head.
@@ -58,7 +70,14 @@ impl Reading {
     /// Of an answer that this upstream gives in this dialect.
     #[must_use]
     pub fn new(upstream: Arc<Upstream>, dialect: Dialect) -> Self {
-        Self { upstream, dialect, shape: Shape::Open(Vec::new()), draft: Draft::default(), read: 0 }
+        Self {
+            upstream,
+            dialect,
+            shape: Shape::Open(Vec::new()),
+            draft: Draft::default(),
+            read: 0,
+            events: 0,
+        }
     }
 
     /// Takes the next piece.
@@ -80,6 +99,16 @@ impl Reading {
             }
         }
         Ok(Progress::More)
+    }
+
+    /// What is known of the answer as far as it was read.
+    #[must_use]
+    pub fn so_far(&self) -> SoFar {
+        let output = match &self.shape {
+            Shape::Events(_) => Tokens(self.events),
+            Shape::Open(bytes) | Shape::Json(bytes) => Tokens(bytes.len() as u64 / 4),
+        };
+        SoFar { usage: self.draft.usage(), output }
     }
 
     /// Whether it was told that this is all.
@@ -138,6 +167,7 @@ impl Reading {
             if data.trim_ascii() == DONE {
                 self.draft.ended |= self.dialect == Dialect::Chat;
             } else if !data.is_empty() {
+                self.events += 1;
                 let value = serde_json::from_slice(&data)
                     .map_err(|_| self.garbled(&String::from_utf8_lossy(&data)))?;
                 let read = match self.dialect {

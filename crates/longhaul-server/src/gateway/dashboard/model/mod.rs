@@ -199,6 +199,8 @@ pub(in crate::gateway::dashboard) struct Overview {
     /// How many of the sessions below have stopped compacting by themselves for a while.
     pub(in crate::gateway::dashboard) paused: usize,
     pub(in crate::gateway::dashboard) warnings: Vec<Warning>,
+    /// Why the store is unavailable, so that sessions are compacted from memory.
+    pub(in crate::gateway::dashboard) store: Option<String>,
     pub(in crate::gateway::dashboard) thresholds: Vec<Threshold>,
     pub(in crate::gateway::dashboard) course: Vec<Span>,
     pub(in crate::gateway::dashboard) sessions: Vec<Row>,
