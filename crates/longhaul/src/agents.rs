@@ -1,7 +1,7 @@
 //! How agents are pointed at a gateway: the rows of `agents.toml`, for those who are told how, and for those who are run.
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -13,8 +13,14 @@ use crate::config::Environment;
 /// Where the gateway's address goes.
 const URL: &str = "{url}";
 
-/// Where the path of a file of ours goes.
-const FILE: &str = "{file}";
+/// Where the path of our private folder goes.
+const FOLDER: &str = "{folder}";
+
+/// The command that works in every agent's terminal: none takes a plain word for a command of its own.
+const PLAIN_COMMAND: &str = "longhaul compress";
+
+/// What separates the folders in a variable that lists several.
+const LIST_SEPARATOR: char = if cfg!(windows) { ';' } else { ':' };
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,11 +40,26 @@ pub(crate) struct Agent {
     set: BTreeMap<String, String>,
     #[serde(default)]
     arguments: Vec<String>,
+    /// Variables that hold the key of a run in place of the address.
+    #[serde(default)]
+    key_variables: Vec<String>,
     #[serde(default)]
     off: BTreeMap<String, String>,
     #[serde(default)]
     off_arguments: Vec<String>,
-    file: Option<String>,
+    /// Files in a private folder, by their path in it.
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    /// A sentence about the agent's own compaction where nothing switches it off.
+    pub(crate) own_compaction: Option<String>,
+    /// The context windows that the agent works with, by model, in tokens.
+    #[serde(default)]
+    windows: BTreeMap<String, u64>,
+    /// The command of its own menu that compacts by hand.
+    command: Option<String>,
+    /// Variables that list folders in which the agent looks for commands.
+    #[serde(default)]
+    command_folders: Vec<String>,
     pub(crate) note: Option<String>,
     #[serde(rename = "source")]
     _source: String,
@@ -58,19 +79,19 @@ pub(crate) struct Outfit {
     pub(crate) variables: Vec<(&'static str, String)>,
     /// Before its own.
     pub(crate) arguments: Vec<String>,
-    /// The text of a file that is there as long as the run.
-    pub(crate) file: Option<String>,
 }
 
-impl Outfit {
-    /// The arguments, where the file is at this path.
-    pub(crate) fn arguments(&self, file: Option<&Path>) -> impl Iterator<Item = OsString> {
-        let path = file.map(|file| file.display().to_string());
-        self.arguments.iter().map(move |argument| match &path {
-            Some(path) => argument.replace(FILE, path).into(),
-            None => argument.into(),
-        })
-    }
+/// What an outfit is made for.
+pub(crate) struct Run<'a> {
+    /// The gateway's address, as [`Agent::address`] has it.
+    pub(crate) url: &'a str,
+    /// The key that opens the gateway.
+    pub(crate) key: &'a str,
+    /// The folder with our files, for an agent that has some.
+    pub(crate) folder: Option<&'a Path>,
+    /// Whether the gateway answers commands.
+    pub(crate) commands: bool,
+    pub(crate) environment: &'a Environment,
 }
 
 impl Agent {
@@ -99,20 +120,62 @@ impl Agent {
         (!all.is_empty()).then(|| all.join(" "))
     }
 
-    /// What a run behind a gateway at this address is given.
-    pub(crate) fn outfit(&'static self, url: &str) -> Outfit {
-        let variables = self.set.iter().chain(&self.off);
-        let arguments = self.arguments.iter().chain(&self.off_arguments);
-        Outfit {
-            variables: variables.map(|(name, value)| (name.as_str(), value.replace(URL, url))).collect(),
-            arguments: arguments.map(|argument| argument.replace(URL, url)).collect(),
-            file: self.file.as_ref().map(|text| text.replace(URL, url)),
+    /// The address of a gateway that only this key opens, as a run is given it. The key is part of it, except where the address is an
+    /// argument: other users of the machine can read those in the list of processes. There a variable holds the key.
+    pub(crate) fn address(&self, url: &str, key: &str, environment: &Environment) -> String {
+        match self.key_variable(environment) {
+            Some(_) => url.to_owned(),
+            None => format!("{url}/{key}"),
         }
+    }
+
+    /// The first of the variables for a key that the user has no use for.
+    fn key_variable(&self, environment: &Environment) -> Option<&str> {
+        let is_set = |name: &str| environment.iter().any(|(known, value)| known == name && !value.is_empty());
+        self.key_variables.iter().map(String::as_str).find(|name| !is_set(name))
+    }
+
+    /// The files that a run needs, by their path in a folder of ours.
+    pub(crate) fn files(&self, url: &str) -> Vec<(&str, String)> {
+        let text = |text: &String| text.trim_start_matches('\n').replace(URL, url);
+        self.files.iter().map(|(path, content)| (path.as_str(), text(content))).collect()
+    }
+
+    /// The models whose context window is smaller in this agent than at the provider, with that window in tokens.
+    pub(crate) fn windows(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.windows.iter().map(|(model, tokens)| (model.as_str(), *tokens))
+    }
+
+    /// A sentence about the ways to compact by hand in this agent's terminal.
+    pub(crate) fn by_hand(&self) -> String {
+        match &self.command {
+            Some(command) => format!("to compact by hand, type {command}, or {PLAIN_COMMAND}"),
+            None => format!("to compact by hand, type {PLAIN_COMMAND}"),
+        }
+    }
+
+    /// What a run behind a gateway is given.
+    pub(crate) fn outfit(&'static self, run: &Run<'_>) -> Outfit {
+        let folder = run.folder.map(|folder| folder.display().to_string()).unwrap_or_default();
+        let fill = |text: &String| text.replace(URL, run.url).replace(FOLDER, &folder);
+        let mut variables: Vec<(&'static str, String)> =
+            self.set.iter().chain(&self.off).map(|(name, value)| (name.as_str(), fill(value))).collect();
+        if run.commands && run.folder.is_some() {
+            let listed = |name: &'static String| (name.as_str(), with_listed(&folder, name, run.environment));
+            variables.extend(self.command_folders.iter().map(listed));
+        }
+        variables.extend(self.key_variable(run.environment).map(|name| (name, run.key.to_owned())));
+        Outfit { variables, arguments: self.arguments.iter().chain(&self.off_arguments).map(fill).collect() }
+    }
+
+    /// Whether a variable lists folders, so that ours stands beside what the user has in it.
+    pub(crate) fn lists_folders(&self, variable: &str) -> bool {
+        self.command_folders.iter().any(|name| name == variable)
     }
 
     /// What to type to use it with a gateway that is there; one that wants a file is run by us.
     pub(crate) fn line(&self, url: &str) -> String {
-        if self.file.is_some() {
+        if self.arguments.iter().any(|argument| argument.contains(FOLDER)) {
             return format!("longhaul run -- {}", self.name);
         }
         let set = self.set.iter().map(|(name, value)| format!("{name}={}", quoted(&value.replace(URL, url))));
@@ -147,8 +210,16 @@ pub(crate) fn bases(environment: &Environment) -> Vec<(&'static Base, Dialect, S
     found
 }
 
+/// A list of folders that begins with ours and goes on with the user's.
+fn with_listed(folder: &str, variable: &str, environment: &Environment) -> String {
+    match environment.iter().find(|(name, value)| name == variable && !value.trim().is_empty()) {
+        Some((_, others)) => format!("{folder}{LIST_SEPARATOR}{others}"),
+        None => folder.to_owned(),
+    }
+}
+
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=:/.,+@[]".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
@@ -166,6 +237,15 @@ mod tests {
     use super::*;
 
     const HERE: &str = "http://127.0.0.1:8484";
+    const KEY: &str = "lh-key";
+
+    fn in_folder(environment: &Environment) -> Run<'_> {
+        Run { url: HERE, key: KEY, folder: Some(Path::new("/tmp/x")), commands: true, environment }
+    }
+
+    fn outfit(program: &str, environment: &Environment) -> Outfit {
+        Agent::of(OsStr::new(program)).unwrap().outfit(&in_folder(environment))
+    }
 
     #[test]
     fn an_agent_is_known_by_its_program_wherever_that_is() {
@@ -182,18 +262,16 @@ mod tests {
 
     #[test]
     fn a_run_is_given_the_address_and_nothing_of_the_agent_compacts() {
-        let claude = Agent::of(OsStr::new("claude")).unwrap().outfit(HERE);
+        let claude = outfit("claude", &Vec::new());
         assert!(claude.variables.contains(&("ANTHROPIC_BASE_URL", HERE.to_owned())));
         assert!(claude.variables.contains(&("DISABLE_COMPACT", "1".to_owned())));
         for agent in all() {
-            let outfit = agent.outfit(HERE);
-            let texts = outfit.variables.iter().map(|(_, value)| value.as_str());
-            let all: Vec<&str> = texts
-                .chain(outfit.arguments.iter().map(String::as_str))
-                .chain(outfit.file.as_deref())
-                .collect();
+            let outfit = agent.outfit(&in_folder(&Vec::new()));
+            let texts = outfit.variables.into_iter().map(|(_, value)| value);
+            let files = agent.files(HERE).into_iter().map(|(_, text)| text);
+            let all: Vec<String> = texts.chain(outfit.arguments).chain(files).collect();
             assert!(all.iter().any(|text| text.contains(HERE)), "{}", agent.name);
-            assert!(!all.iter().any(|text| text.contains(URL)), "{}", agent.name);
+            assert!(!all.iter().any(|text| text.contains(URL) || text.contains(FOLDER)), "{}", agent.name);
         }
     }
 
@@ -210,16 +288,83 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_ours_is_named_where_it_is() {
-        let pi = Agent::of(OsStr::new("pi")).unwrap().outfit(HERE);
-        let arguments: Vec<OsString> = pi.arguments(Some(Path::new("/tmp/x.js"))).collect();
-        assert_eq!(arguments, ["-e", "/tmp/x.js"]);
-        assert!(pi.file.unwrap().contains("baseUrl: \"http://127.0.0.1:8484/v1\""));
+    fn files_of_ours_are_named_by_where_they_lie() {
+        let pi = Agent::of(OsStr::new("pi")).unwrap();
+        assert_eq!(outfit("pi", &Vec::new()).arguments, ["-e", "/tmp/x/longhaul.js"]);
+        assert!(pi.files(HERE)[0].1.contains("baseUrl: \"http://127.0.0.1:8484/v1\""));
+    }
+
+    #[test]
+    fn commands_of_ours_stand_beside_the_users_and_are_left_out_where_commands_are_off() {
+        let folders = |environment: &Environment, commands| {
+            let run = Run { commands, ..in_folder(environment) };
+            let variables = Agent::of(OsStr::new("claude")).unwrap().outfit(&run).variables;
+            variables.into_iter().find(|(name, _)| *name == "CLAUDE_CODE_PLUGIN_DIRS").map(|(_, value)| value)
+        };
+        let users = vec![("CLAUDE_CODE_PLUGIN_DIRS".to_owned(), "/home/a/plugins".to_owned())];
+        assert_eq!(folders(&Vec::new(), true).unwrap(), "/tmp/x");
+        assert_eq!(folders(&users, true).unwrap(), format!("/tmp/x{LIST_SEPARATOR}/home/a/plugins"));
+        assert_eq!(folders(&users, false), None);
+    }
+
+    #[test]
+    fn every_command_of_a_menu_says_what_the_gateway_answers() {
+        let claude = Agent::of(OsStr::new("claude")).unwrap().files(HERE);
+        for (path, text) in claude.iter().filter(|(path, _)| path.starts_with("commands/")) {
+            assert!(text.starts_with("---\n") && text.contains("disable-model-invocation: true"), "{path}");
+            let name = path.trim_start_matches("commands/").trim_end_matches(".md");
+            assert!(text.lines().last().unwrap().starts_with(&format!("/{name}")), "{path}");
+        }
+        for name in ["claude", "opencode", "pi"] {
+            assert!(Agent::of(OsStr::new(name)).unwrap().by_hand().contains("/longhaul:compress"), "{name}");
+        }
+        for name in ["codex", "aider", "my-agent"] {
+            let said = Agent::of(OsStr::new(name)).unwrap().by_hand();
+            assert_eq!(said, "to compact by hand, type longhaul compress", "{name}");
+        }
+    }
+
+    #[test]
+    fn an_agent_either_does_not_compact_or_is_said_to() {
+        let codex = Agent::of(OsStr::new("codex")).unwrap();
+        assert!(codex.off().is_none() && codex.own_compaction.as_ref().unwrap().contains("90 %"));
+        assert!(codex.windows().any(|row| row == ("gpt-5.5", 272_000)));
+        for agent in all() {
+            assert!(agent.off().is_none() || agent.own_compaction.is_none(), "{}", agent.name);
+        }
+    }
+
+    #[test]
+    fn every_agent_gets_the_key_of_a_run_and_none_in_an_argument() {
+        let environment = Vec::new();
+        for agent in all() {
+            let address = agent.address(HERE, KEY, &environment);
+            let outfit = agent.outfit(&Run { url: &address, ..in_folder(&environment) });
+            let files = agent.files(&address).into_iter().map(|(_, text)| text);
+            let hidden: Vec<String> =
+                outfit.variables.into_iter().map(|(_, value)| value).chain(files).collect();
+            assert!(hidden.iter().any(|text| text.contains(KEY)), "{}", agent.name);
+            let seen = outfit.arguments.iter().any(|text| text.contains(KEY));
+            assert!(!seen, "{}: every user of the machine reads it", agent.name);
+        }
+    }
+
+    #[test]
+    fn a_variable_that_the_user_has_set_keeps_its_value() {
+        let codex = Agent::of(OsStr::new("codex")).unwrap();
+        let set = |names: &[&str]| -> Environment {
+            names.iter().map(|name| ((*name).to_owned(), "mine".to_owned())).collect()
+        };
+        let both = set(&["OPENAI_PROJECT", "OPENAI_ORGANIZATION"]);
+        assert_eq!(codex.key_variable(&set(&[])), Some("OPENAI_PROJECT"));
+        assert_eq!(codex.key_variable(&set(&["OPENAI_PROJECT"])), Some("OPENAI_ORGANIZATION"));
+        assert_eq!(codex.key_variable(&both), None);
+        assert_eq!(codex.address(HERE, KEY, &both), format!("{HERE}/{KEY}"));
     }
 
     #[test]
     fn what_json_is_given_is_json() {
-        for (name, value) in all().flat_map(|agent| agent.outfit(HERE).variables) {
+        for (name, value) in all().flat_map(|agent| agent.outfit(&in_folder(&Vec::new())).variables) {
             if value.starts_with('{') {
                 assert!(serde_json::from_str::<serde_json::Value>(&value).is_ok(), "{name}");
             }

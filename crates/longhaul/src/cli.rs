@@ -28,6 +28,7 @@ pub(crate) use store::{
 };
 
 pub(crate) use summarize::SummarizeArgs;
+pub(crate) use trust::TrustArgs;
 pub(crate) use wanted::Wanted;
 
 mod compress;
@@ -37,6 +38,7 @@ mod report;
 mod serve;
 mod store;
 mod summarize;
+mod trust;
 mod wanted;
 
 /// Keeps LLM agents working past their context window.
@@ -181,10 +183,14 @@ pub(crate) enum Command {
     Engines(EnginesArgs),
     /// Write a commented configuration: every key with its default
     #[command(after_help = "Example:\n  longhaul init\n  longhaul init --user\n\n\
-        A file that is there is left as it is. Which configuration is read, first one wins: --config FILE; the file that \
-        LONGHAUL_CONFIG names; longhaul.yaml in this folder, or in a folder above; longhaul/longhaul.yaml in XDG_CONFIG_HOME or \
-        ~/.config. Single keys: LONGHAUL_COMPRESSION__THRESHOLD=0.6. longhaul config says what is in force.")]
+        A file that is there is left as it is. Which configuration is read: the file of --config, or the one that LONGHAUL_CONFIG \
+        names, and no other; else your own, longhaul/longhaul.yaml in XDG_CONFIG_HOME or ~/.config, and over it longhaul.yaml in this \
+        folder, or the nearest in a folder above. The latter may set numbers only until you trust it: longhaul trust --help. Single \
+        keys: LONGHAUL_COMPRESSION__THRESHOLD=0.6. longhaul config says what is in force.")]
     Init(InitArgs),
+    /// Trust a configuration that was found in a project, as it is now
+    #[command(after_help = trust::HELP)]
+    Trust(TrustArgs),
     /// Print the manual, for man
     #[command(
         after_help = "Example:\n  longhaul man | man -l -\n  longhaul man compress | man -l -\n  longhaul man --out-dir ~/.local/share/man/man1"

@@ -28,5 +28,6 @@ pub(crate) mod stats;
 pub(crate) mod summarize;
 pub(crate) mod tokens;
 mod traffic;
+pub(crate) mod trust;
 pub(crate) mod undo;
 pub(crate) mod vacuum;

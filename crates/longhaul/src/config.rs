@@ -1,8 +1,8 @@
-//! The configuration in force: defaults, then the file, then the environment, then flags, each value with its origin.
+//! The configuration in force: defaults, then the files, then the environment, then flags, each value with its origin.
 //!
 //! ```text
-//! defaults ◀─ longhaul.yaml ◀─ LONGHAUL_COMPRESSION__THRESHOLD ◀─ --threshold
-//!             every layer is a list of leaves: path, value, origin
+//! defaults ◀─ the user's longhaul.yaml ◀─ a project's ◀─ LONGHAUL_COMPRESSION__THRESHOLD ◀─ --threshold
+//!             every layer is a list of leaves: path, value, origin; of an untrusted file only what `sides` allows
 //! ```
 //!
 //! Nothing here reads the environment: it is passed in.
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::output;
-pub(crate) use find::{FILE, File, Found, users};
+pub(crate) use find::{FILE, Files, Found, Trust, data_folder, read_text, users};
 pub(crate) use gateway::{Gateway as GatewaySettings, Listen, LogForm, LogLevel, Recall};
 pub(crate) use keys::has_effect;
 use keys::{Keys, Path};
@@ -32,8 +32,10 @@ mod find;
 mod gateway;
 mod keys;
 mod shell;
+mod sides;
 #[cfg(test)]
 mod tests;
+pub(crate) mod trust;
 mod yaml;
 
 const PREFIX: &str = "LONGHAUL_";
@@ -44,8 +46,8 @@ pub(crate) type Environment = Vec<(String, String)>;
 /// The configuration in force and where each value came from.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// The file that was read, and who said so.
-    pub(crate) file: Option<(String, Found)>,
+    /// The files that were read, the lowest layer first.
+    pub(crate) files: Vec<FileRead>,
     /// What the engine goes by, all layers together.
     pub(crate) engine: policy::Config,
     /// What it never reads.
@@ -56,6 +58,16 @@ pub(crate) struct Settings {
     pub(crate) notes: Vec<String>,
     /// Values that may not be what was meant.
     pub(crate) warnings: Vec<Warning>,
+}
+
+/// A file that was read.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct FileRead {
+    #[serde(rename = "file")]
+    pub(crate) name: String,
+    pub(crate) found: Found,
+    /// Whether it may set every key.
+    pub(crate) trusted: bool,
 }
 
 /// One value and where it came from.
@@ -107,24 +119,33 @@ impl Settings {
         environment: &[(String, String)],
         flags: Vec<Flag>,
     ) -> Result<Settings, Failure> {
-        Settings::from_layers(File::read(file, environment)?.as_ref(), environment, flags)
+        Settings::from_layers(&Files::read(file, environment)?, environment, flags)
     }
 
-    /// The same from a file that was read before.
+    /// The same from files that were read before.
     pub(crate) fn from_layers(
-        file: Option<&File>,
+        files: &Files,
         environment: &[(String, String)],
         flags: Vec<Flag>,
     ) -> Result<Settings, Failure> {
         let keys = Keys::new();
         let mut layers = Layers::new(&keys);
-        if let Some(File { name, text, .. }) = file {
-            layers.add(yaml::leaves(name, text, &keys)?)?;
+        layers.notes.clone_from(&files.notes);
+        for file in &files.layers {
+            let leaves = yaml::leaves(&file.name, &file.text, &keys)?;
+            if file.trust == Trust::Untrusted {
+                sides::check(&file.name, &leaves)?;
+            }
+            layers.add(leaves)?;
         }
         layers.add(from_environment(environment, &keys)?)?;
         layers.add_flags(flags)?;
-        let file = file.map(|file| (file.name.clone(), file.found));
-        Ok(Settings { file, ..layers.settle()? })
+        let read = |file: &find::File| FileRead {
+            name: file.name.clone(),
+            found: file.found,
+            trusted: file.trust == Trust::Trusted,
+        };
+        Ok(Settings { files: files.layers.iter().map(read).collect(), ..layers.settle()? })
     }
 
     /// Where the keys that a sentence names were typed, if anywhere.
@@ -252,7 +273,7 @@ impl<'k> Layers<'k> {
         let (engine, shell) =
             read(tree, self.keys).map_err(|error| Failure::Wrong(format!("configuration: {error}")))?;
         let mut settings =
-            Settings { file: None, engine, shell, values, notes: self.notes, warnings: Vec::new() };
+            Settings { files: Vec::new(), engine, shell, values, notes: self.notes, warnings: Vec::new() };
         settings.check()?;
         Ok(settings)
     }
@@ -334,6 +355,11 @@ fn from_environment(environment: &[(String, String)], keys: &Keys) -> Result<Vec
         leaves.push(Leaf { path, value, origin: Origin::Environment { name: name.clone() } });
     }
     Ok(leaves)
+}
+
+/// The keys of a configuration file that only a trusted one may set.
+pub(crate) fn keys_that_need_trust(name: &str, text: &str) -> Result<Vec<String>, Failure> {
+    Ok(sides::beyond_a_project(&yaml::leaves(name, text, &Keys::new())?))
 }
 
 /// The suggestion for the first name on the way that does not exist.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A program is started only if somebody named it, from a folder that the user chose: what lies beside a configuration that was merely
-//! found in a folder, or is named by it, came with that folder, and may be anybody's.
+//! found in a folder came with that folder, and may be anybody's. Such a configuration names a folder only if the user trusts it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Available {
         waiting: Waiting,
     ) -> Result<Self, Failure> {
         let mut notes = Vec::new();
-        let places = places(settings, environment, &mut notes)?;
+        let places = places(settings, environment)?;
         let lying: Vec<Lying> = places.iter().flat_map(|place| plugins::look(place)).collect();
         let (name, origin) = (&settings.engine.context.engine, settings.origin(&["context", "engine"]));
         let named = lying.iter().find(|there| there.name == name.name() && *name != EngineName::COMPRESSOR);
@@ -116,30 +116,24 @@ fn with_plugins(missing: String, lying: &[Lying]) -> String {
 }
 
 /// The folders in which plug-ins are looked for.
-fn places(
-    settings: &Settings,
-    environment: &Environment,
-    notes: &mut Vec<String>,
-) -> Result<Vec<PathBuf>, Failure> {
+fn places(settings: &Settings, environment: &Environment) -> Result<Vec<PathBuf>, Failure> {
     let mut places = Vec::new();
-    let file = settings.file.as_ref();
-    let beside = file.and_then(|(name, _)| Path::new(name).parent()).unwrap_or(Path::new(""));
-    let is_chosen = !matches!(file, Some((_, Found::Folder | Found::Above)));
+    let beside = |name: &str| Path::new(name).parent().unwrap_or(Path::new("")).to_owned();
     if let Some(typed) = &settings.shell.context.plugins {
         let typed = Path::new(typed);
         match settings.origin(&["context", "plugins"]) {
-            Some(origin @ Origin::File { .. }) if !is_chosen => notes.push(format!(
-                "{origin}: context.plugins is not followed, because this configuration was only found; name it with --config, or the \
-                 folder with --plugins"
-            )),
-            Some(Origin::File { .. }) => places.push(beside.join(typed)),
+            Some(Origin::File { file, .. }) => places.push(beside(file).join(typed)),
             Some(origin @ Origin::Environment { .. }) if typed.is_relative() => {
-                return Err(Failure::Wrong(format!("{origin}: {} must be an absolute path", typed.display())));
+                return Err(Failure::Wrong(format!(
+                    "{origin}: {} must be an absolute path",
+                    typed.display()
+                )));
             }
             _ => places.push(typed.to_owned()),
         }
     }
-    places.extend(file.filter(|_| is_chosen).map(|_| beside.join(FOLDER)));
+    let is_named = |file: &&config::FileRead| matches!(file.found, Found::Option | Found::Variable);
+    places.extend(settings.files.iter().filter(is_named).map(|file| beside(&file.name).join(FOLDER)));
     let users = config::users(environment);
     places.extend(users.and_then(|file| Some(file.parent()?.join(FOLDER))));
     let mut all: Vec<PathBuf> = Vec::new();

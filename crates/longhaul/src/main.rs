@@ -91,6 +91,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Redact(args) => commands::redact::run(args, &environment)?,
         Command::Engines(args) => commands::engines::run(args, &environment)?,
         Command::Init(args) => commands::init::run(args, &environment)?,
+        Command::Trust(args) => commands::trust::run(args, &environment)?,
         Command::Man(args) => commands::man::run(args)?,
         Command::Completions(args) => commands::completions::run(args)?,
     }

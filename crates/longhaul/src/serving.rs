@@ -118,6 +118,8 @@ impl Plan {
             hosts: shell.hosts.clone(),
             limits: Limits {
                 body: usize::try_from(shell.max_body_bytes).unwrap_or(usize::MAX),
+                bodies: usize::try_from(shell.max_bodies_bytes).unwrap_or(usize::MAX),
+                connections: shell.max_connections as usize,
                 drain: Duration::from_secs(shell.drain_seconds),
                 ..Limits::default()
             },

@@ -12,19 +12,16 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use longhaul_server::agents::Moment;
-use longhaul_server::store::{At, Place, Session, Store, StoreError, Sync, Tenant};
+use longhaul_server::store::{At, LOCAL_TENANT, Place, Session, Store, StoreError, Sync, Tenant};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cli::StorePlace;
-use crate::config::{Environment, Settings, StoreSettings, StoreSync};
+use crate::config::{self, Environment, Settings, StoreSettings, StoreSync};
 use crate::failure::Failure;
 use crate::session;
 
 /// What stands before the id of a session of the store, where a body could stand as well.
 const PREFIX: &str = "store:";
-
-/// Whose the sessions are that the command line itself makes.
-pub(crate) const TENANT: &str = "local";
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
@@ -99,7 +96,7 @@ impl Whereabouts {
         let runtime =
             runtime.map_err(|error| Failure::World(format!("cannot begin to talk to a store: {error}")))?;
         let store = runtime.block_on(Store::open(&self.place, self.sync))?;
-        let tenant = runtime.block_on(store.tenant(TENANT))?;
+        let tenant = runtime.block_on(store.tenant(LOCAL_TENANT))?;
         Ok(Kept { runtime, store, tenant, place: self.place.clone() })
     }
 
@@ -146,16 +143,8 @@ fn database(url: &str) -> Result<Place, Failure> {
     }
 }
 
-/// The folder for what programs keep for their user.
 fn data_folder(environment: &Environment) -> Result<PathBuf, Failure> {
-    let value = |name: &str| {
-        let found = environment.iter().find(|(known, _)| known == name);
-        // What is not absolute is to be ignored, says the specification.
-        found.map(|(_, value)| PathBuf::from(value)).filter(|path| path.is_absolute())
-    };
-    let home = || value("HOME").or_else(|| value("USERPROFILE"));
-    let folder = value("XDG_DATA_HOME").or_else(|| Some(home()?.join(".local").join("share")));
-    folder.ok_or_else(|| {
+    config::data_folder(environment).ok_or_else(|| {
         Failure::Wrong(
             "there is no place for a store, as neither HOME nor XDG_DATA_HOME is set; give --store FILE"
                 .to_owned(),

@@ -5,6 +5,7 @@
 //! ```
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -167,7 +168,9 @@ pub(crate) fn is_local(address: &str) -> bool {
         .rsplit_once(':')
         .filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()))
         .map_or(host, |(host, _)| host);
-    host == "localhost" || host == "[::1]" || host.starts_with("127.")
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let address = bare.parse::<IpAddr>().map(|address| address.to_canonical());
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// What talks to upstreams; through the proxies of the environment, unless all of them are on this machine.
@@ -265,11 +268,27 @@ mod tests {
 
     #[test]
     fn what_is_on_this_machine_is_known_and_what_others_could_read_is() {
-        for local in ["http://127.0.0.1:1/v1", "http://localhost", "https://[::1]:8080/", "http://127.9.9.9"]
-        {
+        for local in [
+            "http://127.0.0.1:1/v1",
+            "http://localhost",
+            "https://[::1]:8080/",
+            "http://127.9.9.9",
+            "http://[::ffff:127.0.0.1]",
+            "http://LOCALHOST:1",
+        ] {
             assert!(is_local(local), "{local}");
         }
-        for remote in ["http://10.0.0.1:80", "https://localhost.example.com", "http://[2001:db8::1]", ""] {
+        for remote in [
+            "http://10.0.0.1:80",
+            "https://localhost.example.com",
+            "http://[2001:db8::1]",
+            "http://127.evil.example/v1",
+            "http://127.0.0.1.evil.example",
+            "http://127.1",
+            "http://127.0.0.1@evil.example",
+            "http://evil.example#127.0.0.1",
+            "",
+        ] {
             assert!(!is_local(remote), "{remote}");
         }
         let is_open = |base_url| to(Dialect::Chat, Some(base_url)).unwrap().is_open_to_others();

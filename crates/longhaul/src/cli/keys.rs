@@ -12,9 +12,11 @@ Example:
   longhaul keys list
   longhaul keys revoke laptop
 
-A gateway whose store has keys lets nobody in without one, and each key leads to the sessions of one tenant only. A client sends its \
-key as x-longhaul-key, or in the provider's header where the gateway holds that provider's key. The store keeps a hash of it: a key \
-that is lost is revoked, and another made.";
+A gateway whose store has keys lets nobody in without one, also on 127.0.0.1, and also once all of them are revoked; one that is running \
+is closed within five seconds of the first key. Each key leads to the sessions of one tenant only. A client sends its key as \
+x-longhaul-key, as the first part of the path (http://127.0.0.1:8484/KEY/v1), or in the provider's header where the gateway holds that \
+provider's key. The store keeps a hash of it: a key that is lost is revoked, and another made. The gateway of longhaul run has a key of \
+its own, which only the agent gets, and takes no other.";
 
 #[derive(Debug, Args)]
 pub(crate) struct KeysArgs {

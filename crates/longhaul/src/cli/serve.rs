@@ -18,7 +18,8 @@ Example:
 Point an agent at the address that is printed, and it goes on past its window. Without --upstream, requests go where upstreams: of the \
 configuration says, else to the vendor of their dialect, with the client's own key. Nothing in a request can name another place.
 
-An address that others can reach wants keys: longhaul keys add. Ctrl-C lets replies that are under way come to their end; a second one \
+An address that others can reach wants keys: longhaul keys add. On 127.0.0.1 everybody on this machine is let in until the store has a \
+key. Ctrl-C lets replies that are under way come to their end; a second one \
 does not. The log is on standard error; gateway.log_level and LONGHAUL_LOG say how much of it.";
 
 pub(super) const RUN_HELP: &str = "\
@@ -31,6 +32,9 @@ A gateway of its own on a free port of this machine, what the agent needs to fin
 a variable or an option can do that: for this run, and in no file of the agent's. Known are claude, codex, opencode, pi, aider and \
 hermes; any other program gets ANTHROPIC_BASE_URL, OPENAI_BASE_URL and OPENAI_API_BASE. One of those that you have set already is where \
 the gateway sends requests to.
+
+The gateway has a random key that only the agent gets, so nobody else on this machine can use it. Its dashboard is at the address with \
+the key that is printed at the start.
 
 Signals and the exit code are the agent's; a signal that ends it is 128 and its number. What was saved is said at the end.";
 

@@ -42,7 +42,7 @@ Example:
   longhaul undo latest
   longhaul redo latest
 
-Nothing is deleted by it. After an undo the session is not compacted again by itself while it fits the window; compress --force does. \
+Nothing is deleted by it. After an undo it stays undone until you ask for a compaction (compress --force) or the safety threshold is reached. \
 Nothing to undo or redo is exit code 1.";
 
 pub(super) const IMPORT_HELP: &str = "\

@@ -4,17 +4,19 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::ConfigArgs;
-use crate::config::{Environment, FILE, Found, Leaf, Origin, Settings, has_effect};
+use crate::config::{Environment, FILE, FileRead, Found, Leaf, Origin, Settings, has_effect};
 use crate::engines::{Available, Waiting};
 use crate::failure::Failure;
 use crate::output::{self, FAINT, Line, Page, STRONG};
 
 #[derive(Serialize)]
 struct Answer<'s> {
-    /// The file that was read.
+    /// The nearest file that was read, which wins over the others.
     file: Option<&'s str>,
-    /// Who said that it is to be read.
+    /// The reason why it was read.
     found: Option<Found>,
+    /// All files that were read, the lowest layer first.
+    files: &'s [FileRead],
     values: Vec<Row<'s>>,
     notes: Vec<String>,
     warnings: &'s [longhaul_engine::policy::Warning],
@@ -42,10 +44,11 @@ pub(crate) fn run(args: &ConfigArgs, environment: &Environment) -> Result<(), Fa
     let to = args.answer.to();
     let values: Vec<Row<'_>> = settings.values.iter().map(Row::new).collect();
     if args.answer.json {
-        let file = settings.file.as_ref();
+        let file = settings.files.last();
         let answer = Answer {
-            file: file.map(|(name, _)| name.as_str()),
-            found: file.map(|(_, found)| *found),
+            file: file.map(|file| file.name.as_str()),
+            found: file.map(|file| file.found),
+            files: &settings.files,
             values,
             notes: [settings.notes.clone(), available.notes.clone()].concat(),
             warnings: &settings.warnings,
@@ -61,10 +64,13 @@ pub(crate) fn run(args: &ConfigArgs, environment: &Environment) -> Result<(), Fa
         [key.into(), value.to_string().into(), origin, Line::default().styled(FAINT, effect)]
     };
     let mut page = Page::default();
-    page.line(match &settings.file {
-        Some((name, found)) => format!("configuration: {name}, {}", found.words()),
-        None => format!("configuration: none, so defaults; longhaul init writes a {FILE} to begin with"),
-    });
+    for FileRead { name, found, trusted } in settings.files.iter().rev() {
+        let rights = if *trusted { "" } else { ", not trusted: it sets numbers only" };
+        page.line(format!("configuration: {name}, {}{rights}", found.words()));
+    }
+    if settings.files.is_empty() {
+        page.line(format!("configuration: none, so defaults; longhaul init writes a {FILE} to begin with"));
+    }
     page.blank();
     page.table(values.into_iter().map(line));
     output::give(to, &page)

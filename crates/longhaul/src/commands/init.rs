@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use crate::cli::InitArgs;
+use crate::config::trust::{self, Records};
 use crate::config::{self, Environment};
 use crate::failure::Failure;
 use crate::output;
@@ -30,6 +31,15 @@ pub(crate) fn run(args: &InitArgs, environment: &Environment) -> Result<(), Fail
     output::say(&format!(
         "wrote {shown}: every key with its default; longhaul config shows what is in force"
     ));
+    if !args.user && file.file_name().is_some_and(|name| name == config::FILE) {
+        let remedy = trust::remedy(&shown.to_string());
+        if let Some(records) = Records::open(environment) {
+            records.add(&file, TEXT)?;
+            output::say(&format!("it is trusted as it is; after an edit: {remedy}"));
+        } else {
+            output::say(&format!("it may set numbers only until you trust it: {remedy}"));
+        }
+    }
     Ok(())
 }
 

@@ -66,7 +66,7 @@ async fn http(
     let mut interrupts = Interrupts::new()?;
     let access = match serve::access(keys_wanted, &store, listen).await? {
         longhaul_server::gateway::Access::Open => Access::All,
-        longhaul_server::gateway::Access::Keys => Access::Keys,
+        longhaul_server::gateway::Access::Keys | longhaul_server::gateway::Access::Run(_) => Access::Keys,
     };
     let listener = TcpListener::bind(listen.0).await.map_err(|error| serve::unbound(listen, &error))?;
     let local = listener.local_addr().map_err(|error| serve::unbound(listen, &error))?;

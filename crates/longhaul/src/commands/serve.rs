@@ -37,8 +37,8 @@ async fn serve(args: &ServeArgs, plan: &Plan) -> Result<ExitCode, Failure> {
     let access = access(plan.settings.shell.gateway.require_keys, &store, listen).await?;
     let listener = TcpListener::bind(listen.0).await.map_err(|error| unbound(listen, &error))?;
     let local = listener.local_addr().map_err(|error| unbound(listen, &error))?;
+    let shown = Shown::new(plan, Listen(local), &access);
     let gateway = plan.gateway(store, access)?;
-    let shown = Shown::new(plan, Listen(local), access);
     if args.json {
         output::write(None, output::json(&shown, Layout::Line)?.as_bytes())?;
     } else {
@@ -64,18 +64,19 @@ async fn serve(args: &ServeArgs, plan: &Plan) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Who is let in. Whoever can be reached by others wants to know who they are.
+/// The clients that are let in: with a key of the store wherever the store has keys, the configuration wants them, or others can reach
+/// the address.
 pub(super) async fn access(is_asked_for: bool, store: &Store, listen: Listen) -> Result<Access, Failure> {
-    if listen.is_local() && !is_asked_for {
-        return Ok(Access::Open);
+    if is_asked_for || store.has_keys().await? {
+        return Ok(Access::Keys);
     }
-    if !is_asked_for && !store.has_keys().await? {
+    if !listen.is_local() {
         return Err(Failure::Wrong(format!(
             "others can reach {listen}, and there is no key to tell them apart; make one with longhaul keys add NAME, or listen on \
              127.0.0.1"
         )));
     }
-    Ok(Access::Keys)
+    Ok(Access::Open)
 }
 
 pub(super) fn unbound(listen: Listen, error: &io::Error) -> Failure {

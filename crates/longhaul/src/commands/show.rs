@@ -1,6 +1,7 @@
 //! `longhaul show`: one session of the store.
 
-use longhaul_server::store::{Epoch, Lineage, Request, Session, Tenant, Totals, Traffic};
+use longhaul_server::session::UNDO_HOLDS;
+use longhaul_server::store::{Epoch, LOCAL_TENANT, Lineage, Request, Session, Tenant, Totals, Traffic};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -202,7 +203,7 @@ fn page(told: &Told) -> Page {
     let Told { session, lineage, requests, epochs, .. } = told;
     let mut page = Page::default();
     row(&mut page, "session", &store::name(&session.name));
-    if told.tenant.name() != store::TENANT {
+    if told.tenant.name() != LOCAL_TENANT {
         row(&mut page, "tenant", told.tenant.name());
     }
     row(&mut page, "title", session.title.as_deref().unwrap_or("-"));
@@ -226,8 +227,7 @@ fn page(told: &Told) -> Page {
         row(&mut page, "child", &format!("{} ({})", child.name, came(child)));
     }
     if session.held {
-        let held = "a compaction was undone: none is made by itself while it fits the window";
-        row(&mut page, "held", held);
+        row(&mut page, "held", &format!("a compaction was undone; {UNDO_HOLDS}"));
     }
     if session.head.is_none() {
         row(&mut page, "in force", "the history as the client sent it");

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::body::{self, Body};
 use crate::cli::SummarizeArgs;
-use crate::config::{self, Environment, Settings};
+use crate::config::{Environment, Settings};
 use crate::engines::{Available, Waiting};
 use crate::failure::Failure;
 use crate::folding::{self, Folding};
@@ -100,8 +100,8 @@ fn account(args: &SummarizeArgs, environment: &Environment, body: &Body) -> Resu
     let (transcript, notes) = body.parse(&args.told)?;
     folding::refuse_behind(args.keep_from, &transcript, &body.shown)?;
     let model = body::model(&args.told, &transcript);
-    let file = config::File::read(args.told.place.config.as_deref(), environment)?;
-    let settings = Settings::from_layers(file.as_ref(), environment, args.policy.flags(&model.name))?;
+    let flags = args.policy.flags(&model.name);
+    let settings = Settings::load(args.told.place.config.as_deref(), environment, flags)?;
     let (policy, warnings) =
         Policy::new(&settings.engine, &model).map_err(|invalid| settings.refused(&invalid))?;
     let rules = super::redact::rules(&settings)?;

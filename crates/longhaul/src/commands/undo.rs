@@ -1,5 +1,6 @@
 //! `longhaul undo` and `redo`: which compaction of a session is in force.
 
+use longhaul_server::session::UNDO_HOLDS;
 use longhaul_server::store::Moved;
 use serde::Serialize;
 use serde_json::Value;
@@ -77,9 +78,7 @@ fn shift(args: &UndoArgs, way: Way) -> Result<(), Failure> {
         None => format!("session {name}: its history is in force as the client sent it"),
     });
     page.line(match way {
-        Way::Undo => format!(
-            "it is not compacted again by itself while it fits the window; longhaul redo {name}{place} goes forth again"
-        ),
+        Way::Undo => format!("{UNDO_HOLDS}; longhaul redo {name}{place} goes forth again"),
         Way::Redo => format!("longhaul undo {name}{place} takes it back"),
     });
     output::give(args.answer.to(), &page)

@@ -1,21 +1,37 @@
-//! Which configuration is read: the first that is there.
+//! Which configuration files are read, and which of them may set every key.
 //!
 //! ```text
-//! --config ▶ LONGHAUL_CONFIG ▶ longhaul.yaml here ▶ … in a folder above ▶ the user's
+//! --config, or LONGHAUL_CONFIG            that file alone
+//! else: the user's own ◀─ longhaul.yaml in this folder, or the nearest above; laid over the user's own
+//!       trusted           untrusted until `longhaul trust`: it may come with a repository that somebody else wrote
 //! ```
 
+use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::trust::Records;
 use crate::failure::Failure;
 use crate::input;
 
-/// What a configuration is called in a folder.
+/// The name of a configuration file in a folder.
 pub(crate) const FILE: &str = "longhaul.yaml";
 
 /// The variable that names one.
 const VARIABLE: &str = "LONGHAUL_CONFIG";
+
+/// The largest configuration that is read. The commented example with every key has 6 KB.
+const MAX_FILE_BYTES: usize = 256 * 1024;
+
+/// The files of a call, the lowest layer first.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    pub(crate) layers: Vec<File>,
+    /// Files that were found and left out, with the reason.
+    pub(crate) notes: Vec<String>,
+}
 
 /// A configuration file.
 #[derive(Debug)]
@@ -24,9 +40,10 @@ pub(crate) struct File {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) found: Found,
+    pub(crate) trust: Trust,
 }
 
-/// Who said that it is to be read.
+/// The reason why a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Found {
@@ -49,28 +66,99 @@ impl Found {
     }
 }
 
-impl File {
-    /// The one that is in force, if there is any. One that is named must be there.
-    pub(crate) fn read(
-        named: Option<&Path>,
-        environment: &[(String, String)],
-    ) -> Result<Option<Self>, Failure> {
+/// The keys that a file may set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Every key.
+    Trusted,
+    /// Only keys of [`sides`](super::sides) that a project may set.
+    Untrusted,
+}
+
+impl Files {
+    /// Reads the files that apply. A file that is named must exist.
+    pub(crate) fn read(named: Option<&Path>, environment: &[(String, String)]) -> Result<Self, Failure> {
+        if let Some((path, found)) = named_file(named, environment) {
+            let file = File::read(&path, found, Trust::Trusted)?;
+            return Ok(Self { layers: vec![file], notes: Vec::new() });
+        }
+        let mut files = Self::default();
+        let own = users(environment).filter(|path| path.is_file());
+        if let Some(path) = &own {
+            files.layers.push(File::read(path, Found::User, Trust::Trusted)?);
+        }
         let here = std::env::current_dir().ok();
-        let place = place(named, environment, here.as_deref(), &|path| path.is_file());
-        let read = |(path, found): (PathBuf, Found)| {
-            Ok(Self { name: input::shown(&path), text: input::read_text(&path)?, found })
-        };
-        place.map(read).transpose()
+        if let Some((path, found)) = project_file(here.as_deref(), &|path| path.is_file())
+            && !own.is_some_and(|own| is_same_file(&own, &path))
+        {
+            files.add_project(&path, found, environment)?;
+        }
+        Ok(files)
+    }
+
+    fn add_project(
+        &mut self,
+        path: &Path,
+        found: Found,
+        environment: &[(String, String)],
+    ) -> Result<(), Failure> {
+        let mut file = File::read(path, found, Trust::Untrusted)?;
+        if Records::open(environment).is_some_and(|records| records.contain(path, &file.text)) {
+            file.trust = Trust::Trusted;
+        } else if !belongs_to_user(path) {
+            self.notes.push(format!(
+                "{}: not read, because it belongs to another user; {} makes an exception",
+                file.name,
+                super::trust::remedy(&file.name)
+            ));
+            return Ok(());
+        }
+        self.layers.push(file);
+        Ok(())
     }
 }
 
-/// The user's own configuration, whether or not it is there.
+impl File {
+    fn read(path: &Path, found: Found, trust: Trust) -> Result<Self, Failure> {
+        Ok(Self { name: input::shown(path), text: read_text(path)?, found, trust })
+    }
+}
+
+/// The text of a configuration file, of bounded size.
+pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(MAX_FILE_BYTES).unwrap_or(u64::MAX) + 1;
+    let read = input::open(path)?.take(limit).read_to_end(&mut bytes);
+    read.map_err(|error| input::unreadable(path, &error))?;
+    let shown = input::shown(path);
+    if bytes.len() > MAX_FILE_BYTES {
+        let limit = MAX_FILE_BYTES / 1024;
+        return Err(Failure::Wrong(format!(
+            "{shown} has more than {limit} KB; a configuration is a few KB, check the path"
+        )));
+    }
+    input::text(&shown, bytes)
+}
+
+/// The path of the user's own configuration, which need not exist.
 pub(crate) fn users(environment: &[(String, String)]) -> Option<PathBuf> {
-    // The standard says that a relative path there is to be ignored.
-    let folder =
-        variable(environment, "XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || Some(PathBuf::from(variable(environment, "HOME")?).join(".config"));
-    Some(folder.or_else(home)?.join("longhaul").join(FILE))
+    Some(user_folder(environment, "XDG_CONFIG_HOME", &[".config"])?.join("longhaul").join(FILE))
+}
+
+/// The folder for what programs keep for their user.
+pub(crate) fn data_folder(environment: &[(String, String)]) -> Option<PathBuf> {
+    user_folder(environment, "XDG_DATA_HOME", &[".local", "share"])
+}
+
+/// The folder that a variable names, else one below the home folder. A relative path is ignored, as the XDG standard says: it would
+/// lead to the current folder, which may be anybody's.
+fn user_folder(environment: &[(String, String)], name: &str, below_home: &[&str]) -> Option<PathBuf> {
+    let folder = |name: &str| {
+        let named = variable(environment, name).map(PathBuf::from);
+        named.filter(|path| path.is_absolute())
+    };
+    let home = || folder("HOME").or_else(|| folder("USERPROFILE"));
+    folder(name).or_else(|| Some(home()?.join(below_home.iter().collect::<PathBuf>())))
 }
 
 fn variable<'e>(environment: &'e [(String, String)], name: &str) -> Option<&'e str> {
@@ -78,56 +166,85 @@ fn variable<'e>(environment: &'e [(String, String)], name: &str) -> Option<&'e s
     environment.iter().find(is_it).map(|(_, value)| value.as_str())
 }
 
-fn place(
-    named: Option<&Path>,
-    environment: &[(String, String)],
-    here: Option<&Path>,
-    is_there: &dyn Fn(&Path) -> bool,
-) -> Option<(PathBuf, Found)> {
-    if let Some(named) = named {
-        return Some((named.to_owned(), Found::Option));
-    }
-    if let Some(named) = variable(environment, VARIABLE) {
-        return Some((named.into(), Found::Variable));
-    }
-    if is_there(Path::new(FILE)) {
+fn named_file(named: Option<&Path>, environment: &[(String, String)]) -> Option<(PathBuf, Found)> {
+    let by_option = named.map(|path| (path.to_owned(), Found::Option));
+    by_option.or_else(|| Some((variable(environment, VARIABLE)?.into(), Found::Variable)))
+}
+
+/// The nearest configuration in this folder or above it.
+fn project_file(here: Option<&Path>, exists: &dyn Fn(&Path) -> bool) -> Option<(PathBuf, Found)> {
+    if exists(Path::new(FILE)) {
         return Some((FILE.into(), Found::Folder));
     }
-    let above = here.into_iter().flat_map(Path::ancestors).skip(1).map(|folder| folder.join(FILE));
-    let above = above.map(|path| (path, Found::Above));
-    let users = users(environment).map(|path| (path, Found::User));
-    above.chain(users).find(|(path, _)| is_there(path))
+    let mut above = here.into_iter().flat_map(Path::ancestors).skip(1).map(|folder| folder.join(FILE));
+    above.find(|path| exists(path)).map(|path| (path, Found::Above))
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    matches!((fs::canonicalize(one), fs::canonicalize(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// Whether a file, and a link that leads to it, are the user's or the system's: in `/tmp`, anybody can put a file above the user's.
+#[cfg(unix)]
+fn belongs_to_user(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let user = rustix::process::geteuid().as_raw();
+    let owners = [fs::metadata(path), fs::symlink_metadata(path)];
+    owners.into_iter().flatten().all(|owner| [0, user].contains(&owner.uid()))
+}
+
+#[cfg(not(unix))]
+fn belongs_to_user(_: &Path) -> bool {
+    true
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
     #[test]
-    fn the_nearest_configuration_wins() {
-        let environment = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
-            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-        };
-        let found = |named: Option<&str>, pairs: &[(&str, &str)], there: &[&str]| {
-            let is_there = |path: &Path| there.iter().any(|file| Path::new(file) == path);
-            place(named.map(Path::new), &environment(pairs), Some(Path::new("/a/b")), &is_there)
+    fn a_named_file_is_the_only_one_and_an_option_wins_over_the_variable() {
+        let found = |named: Option<&str>, pairs: &[(&str, &str)]| {
+            named_file(named.map(Path::new), &environment(pairs))
                 .map(|(path, found)| (path.to_string_lossy().into_owned(), found))
         };
-        let all = ["longhaul.yaml", "/a/longhaul.yaml", "/longhaul.yaml", "/x/longhaul/longhaul.yaml"];
-        let user = [("XDG_CONFIG_HOME", "/x"), ("HOME", "/h")];
-        let is = |path: &str, found: Found| Some((path.to_owned(), found));
         let variable = [("LONGHAUL_CONFIG", "v.yaml")];
-        assert_eq!(found(Some("c.yaml"), &variable, &all), is("c.yaml", Found::Option));
-        assert_eq!(found(None, &variable, &all), is("v.yaml", Found::Variable));
-        assert_eq!(found(None, &[("LONGHAUL_CONFIG", "")], &all), is("longhaul.yaml", Found::Folder));
-        assert_eq!(found(None, &user, &all[1..]), is("/a/longhaul.yaml", Found::Above));
-        assert_eq!(found(None, &user, &all[2..]), is("/longhaul.yaml", Found::Above));
-        assert_eq!(found(None, &user, &all[3..]), is("/x/longhaul/longhaul.yaml", Found::User));
-        assert_eq!(found(None, &[], &all[3..]), None);
-        let home = ["/h/.config/longhaul/longhaul.yaml"];
+        assert_eq!(found(Some("c.yaml"), &variable), Some(("c.yaml".to_owned(), Found::Option)));
+        assert_eq!(found(None, &variable), Some(("v.yaml".to_owned(), Found::Variable)));
+        assert_eq!(found(None, &[("LONGHAUL_CONFIG", "")]), None);
+    }
+
+    #[test]
+    fn the_nearest_project_file_is_found() {
+        let found = |there: &[&str]| {
+            let exists = |path: &Path| there.iter().any(|file| Path::new(file) == path);
+            project_file(Some(Path::new("/a/b")), &exists)
+                .map(|(path, found)| (path.to_string_lossy().into_owned(), found))
+        };
+        let all = ["longhaul.yaml", "/a/longhaul.yaml", "/longhaul.yaml"];
+        assert_eq!(found(&all), Some((all[0].to_owned(), Found::Folder)));
+        assert_eq!(found(&all[1..]), Some((all[1].to_owned(), Found::Above)));
+        assert_eq!(found(&all[2..]), Some((all[2].to_owned(), Found::Above)));
+        assert_eq!(found(&[]), None);
+    }
+
+    #[test]
+    fn the_users_folders_follow_the_standard() {
+        let own = |pairs: &[(&str, &str)]| users(&environment(pairs));
+        let data = |pairs: &[(&str, &str)]| data_folder(&environment(pairs));
+        let both = [("XDG_CONFIG_HOME", "/x"), ("XDG_DATA_HOME", "/d"), ("HOME", "/h")];
+        assert_eq!(own(&both), Some("/x/longhaul/longhaul.yaml".into()));
+        assert_eq!(data(&both), Some("/d".into()));
         for relative in ["", "x"] {
-            let user = [("XDG_CONFIG_HOME", relative), ("HOME", "/h")];
-            assert_eq!(found(None, &user, &home), is(home[0], Found::User));
+            let user = [("XDG_CONFIG_HOME", relative), ("XDG_DATA_HOME", relative), ("HOME", "/h")];
+            assert_eq!(own(&user), Some("/h/.config/longhaul/longhaul.yaml".into()));
+            assert_eq!(data(&user), Some("/h/.local/share".into()));
         }
+        assert_eq!((own(&[]), data(&[])), (None, None));
+        assert_eq!(own(&[("HOME", ".")]), None, "the current folder is nobody's home");
     }
 }

@@ -22,6 +22,10 @@ pub(crate) struct Gateway {
     pub(crate) recall: Recall,
     /// The largest request that is taken.
     pub(crate) max_body_bytes: u64,
+    /// The bytes of all requests that are in memory at a time, as they came and unpacked; two of the largest always find room.
+    pub(crate) max_bodies_bytes: u64,
+    /// Connections at a time.
+    pub(crate) max_connections: u32,
     pub(crate) keep_alive: KeepAlive,
     /// How long replies that are under way may go on after a shutdown was asked for.
     pub(crate) drain_seconds: u64,
@@ -40,6 +44,8 @@ impl Default for Gateway {
             commands: true,
             recall: Recall::default(),
             max_body_bytes: 64 * 1024 * 1024,
+            max_bodies_bytes: 256 * 1024 * 1024,
+            max_connections: 4096,
             keep_alive: KeepAlive::default(),
             drain_seconds: 30,
             log: LogForm::default(),
@@ -152,6 +158,9 @@ impl Gateway {
         };
         if self.max_body_bytes == 0 {
             return refused("max_body_bytes", "must be at least 1");
+        }
+        if self.max_connections == 0 {
+            return refused("max_connections", "must be at least 1");
         }
         if !(self.keep_alive.usd_per_day.is_finite() && self.keep_alive.usd_per_day >= 0.0) {
             return refused("keep_alive.usd_per_day", "must be 0 or more");

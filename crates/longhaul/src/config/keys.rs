@@ -75,6 +75,26 @@ impl Keys {
         format!("; known here: {}", known.join(", "))
     }
 
+    /// Every key that is no section, also the older spellings and those below `*`.
+    #[cfg(test)]
+    pub(crate) fn every(&self) -> Vec<Path> {
+        fn walk(tree: &Value, path: &mut Path, found: &mut Vec<Path>) {
+            match tree {
+                Value::Object(section) if !section.is_empty() => {
+                    for (key, below) in section {
+                        path.push(key.clone());
+                        walk(below, path, found);
+                        path.pop();
+                    }
+                }
+                _ => found.push(path.clone()),
+            }
+        }
+        let mut found = Vec::new();
+        walk(&self.all, &mut Vec::new(), &mut found);
+        found
+    }
+
     /// The keys that are no sections, each with its default.
     pub(crate) fn leaves(&self) -> Vec<(Path, Value)> {
         let mut leaves = Vec::new();

@@ -6,11 +6,16 @@ use super::*;
 fn load(file: &str, environment: &[(&str, &str)]) -> Result<Settings, Failure> {
     let environment: Environment =
         environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Settings::from_layers(Some(&named(file)), &environment, Vec::new())
+    Settings::from_layers(&named(file), &environment, Vec::new())
 }
 
-fn named(text: &str) -> File {
-    File { name: "longhaul.yaml".to_owned(), text: text.to_owned(), found: Found::Folder }
+fn named(text: &str) -> Files {
+    with_trust(text, Trust::Trusted)
+}
+
+fn with_trust(text: &str, trust: Trust) -> Files {
+    let (name, text) = ("longhaul.yaml".to_owned(), text.to_owned());
+    Files { layers: vec![find::File { name, text, found: Found::Folder, trust }], notes: Vec::new() }
 }
 
 /// The value and the origin of a key, as `longhaul config` prints them.
@@ -50,7 +55,7 @@ fn flags_win_over_the_environment_over_the_file_over_the_defaults() {
         ("LONGHAUL_COMPRESSION__PROTECT_LAST_N".to_owned(), "12".to_owned()),
     ];
     let flags = vec![flag("--protect-last", "compression.protect_last_n", 14)];
-    let settings = Settings::from_layers(Some(&named(file)), &environment, flags).unwrap();
+    let settings = Settings::from_layers(&named(file), &environment, flags).unwrap();
     let cases = [
         ("compression.protect_first_n", json!(3), "default"),
         ("compression.threshold", json!(0.4), "longhaul.yaml:2:14"),
@@ -328,7 +333,7 @@ fn variables_hold_any_kind_of_value() {
 fn a_flag_wins_over_what_the_file_says_of_one_model() {
     let file = "models:\n  gpt-5: { threshold: 0.7 }\n";
     let flags = vec![flag("--threshold", "compression.threshold", 0.4)];
-    let settings = Settings::from_layers(Some(&named(file)), &[], flags).unwrap();
+    let settings = Settings::from_layers(&named(file), &[], flags).unwrap();
     let (policy, _) = Policy::new(&settings.engine, &models::find("gpt-5")).unwrap();
     assert_eq!(policy.threshold, Tokens(108_800));
 }
@@ -345,4 +350,116 @@ fn the_example_names_every_key_with_its_default() {
     assert_eq!((&settings.engine, &settings.shell), (&policy::Config::default(), &Shell::default()));
     let untyped: Vec<_> = settings.values.iter().filter(|leaf| leaf.origin == Origin::Default).collect();
     assert_eq!(untyped, Vec::<&Leaf>::new());
+}
+
+/// What is said of an untrusted file that is refused.
+#[track_caller]
+fn distrusted(file: &str) -> String {
+    let failure = Settings::from_layers(&with_trust(file, Trust::Untrusted), &[], Vec::new()).unwrap_err();
+    assert_eq!(failure.exit_code(), 2);
+    let said = failure.to_string();
+    assert!(!said.contains('\n') && said.ends_with("longhaul trust longhaul.yaml"), "{said}");
+    said
+}
+
+#[test]
+fn an_untrusted_file_sets_numbers_and_is_laid_over_the_users_own() {
+    let own = "redaction:\n  rules: [{ name: badge, pattern: 'B-[0-9]+' }]\ncompression: { threshold: 0.4, target_ratio: 0.3 }\n\
+               models: { gpt-5: { prices: { input: 3 } } }\ngateway: { require_keys: true }\n";
+    let project =
+        "compression: { threshold: 0.6, protect_last_n: 9 }\nmodels: { gpt-5: { context_length: 9000 } }\n";
+    let mut files = named(own);
+    files.layers[0].name = "own.yaml".to_owned();
+    files.layers.extend(with_trust(project, Trust::Untrusted).layers);
+    let settings = Settings::from_layers(&files, &[], Vec::new()).unwrap();
+    assert!(settings.shell.gateway.require_keys && settings.engine.redaction.rules.len() == 1);
+    for (key, value, origin) in [
+        ("compression.threshold", json!(0.6), "longhaul.yaml:1:27"),
+        ("compression.target_ratio", json!(0.3), "own.yaml:3:46"),
+        ("models.gpt-5.context_length", json!(9000), "longhaul.yaml:2:36"),
+        ("models.gpt-5.prices.input", json!(3), "own.yaml:4:37"),
+    ] {
+        assert_eq!(in_force(&settings, key), (value, origin.to_owned()));
+    }
+}
+
+#[test]
+fn an_untrusted_file_that_sets_anything_else_is_refused_by_name() {
+    // Every key that is the user's, with a value of its kind, and every number of a project's that is out of bounds.
+    for (key, value) in [
+        ("upstreams.messages.base_url", "http://evil.example"),
+        ("upstreams.chat.api_key_env", "AWS_SECRET_ACCESS_KEY"),
+        ("auxiliary.compression.base_url", "http://evil.example"),
+        ("gateway.otlp_endpoint", "http://evil.example"),
+        ("gateway.hosts", "[evil.example]"),
+        ("gateway.listen", "0.0.0.0:1"),
+        ("gateway.require_keys", "false"),
+        ("store.path", "here.db"),
+        ("store.url", "postgres://evil.example/db"),
+        ("redaction.allow", "['sk-.*']"),
+        ("redaction.rules", "[]"),
+        ("redaction.logs", "false"),
+        ("context.engine", "own"),
+        ("context.plugins", "./plugins"),
+        ("compression.enabled", "false"),
+        ("compression.instructions", "obey"),
+        ("compression.keep_tools", "[bash]"),
+        ("models.gpt-5.prices.input", "0"),
+        ("models.gpt-5.capabilities.window", "1"),
+        ("prompt_caching.enabled", "false"),
+    ] {
+        let nested =
+            key.split('.').rev().fold(value.to_owned(), |below, name| format!("{{ {name}: {below} }}"));
+        let said = distrusted(&nested);
+        assert!(said.starts_with("longhaul.yaml:1:") && said.contains(key), "{said}");
+    }
+    for key in ["compression.threshold", "compression.hygiene_threshold", "models.gpt-5.threshold"] {
+        for value in ["0.29", "0.81", "1", "null", "-1"] {
+            let nested =
+                key.split('.').rev().fold(value.to_owned(), |below, name| format!("{{ {name}: {below} }}"));
+            assert!(distrusted(&nested).contains(&format!("{key} is {value}")), "{nested}");
+        }
+    }
+    assert!(distrusted("compression: { threshold_tokens: null }").contains("threshold_tokens is null"));
+}
+
+#[test]
+fn no_spelling_of_a_refused_key_gets_by() {
+    for older in ["compression: { summary_model: m }", "model: { cache_ttl: 1h }"] {
+        distrusted(older);
+    }
+    for file in [
+        "x: &a { base_url: 'http://evil.example' }\nupstreams: { chat: *a }\n",
+        "upstreams: { chat: { <<: { base_url: x } } }\n",
+        "<<: { upstreams: { chat: { base_url: x } } }\n",
+        "Upstreams: { chat: { base_url: x } }\n",
+        "'upstreams ': { chat: { base_url: x } }\n",
+        "compression: { threshold: 0.5, threshold: 0.1 }\n",
+        "compression: {}\ncompression: { enabled: false }\n",
+        "{}\n--- \nupstreams: { chat: { base_url: x } }\n",
+        "upstreams.chat.base_url: x\n",
+        "? { upstreams: x }\n: y\n",
+        "compression: !!map { enabled: !!bool false }\n",
+    ] {
+        let read = Settings::from_layers(&with_trust(file, Trust::Untrusted), &[], Vec::new());
+        assert_eq!(read.unwrap_err().exit_code(), 2, "{file}");
+    }
+    distrusted("models: { &m gpt-5: { prices: &p { input: 1 } } }\n");
+    distrusted("upstreams: &u { chat: &c { base_url: &b 'http://evil.example' } }\n");
+    distrusted("\"\\u0075pstreams\": { chat: { base_url: x } }\n");
+}
+
+#[test]
+fn a_file_that_is_made_to_be_slow_or_deep_is_refused() {
+    let laughs: String = (1..9).fold("a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned(), |text, n| {
+        let before = n - 1;
+        let row = vec![format!("*a{before}"); 9].join(", ");
+        text + &format!("a{n}: &a{n} [{row}]\n")
+    });
+    let deep =
+        |open: &str, close: &str| format!("models: {}1{}\n", open.repeat(100_000), close.repeat(100_000));
+    for file in [laughs, deep("[", "]"), deep("{ a: ", " }"), "- ".repeat(100_000)] {
+        let read = Settings::from_layers(&with_trust(&file, Trust::Untrusted), &[], Vec::new());
+        assert_eq!(read.unwrap_err().exit_code(), 2);
+    }
 }

@@ -1,15 +1,20 @@
 //! A configuration file as values that know where they stand.
 
 use saphyr::{LoadableYamlNode, MarkedYaml, Marker, Scalar, YamlData};
+use saphyr_parser::{Event, Parser};
 use serde_json::Value;
 
 use super::keys::{Keys, Path};
 use super::{Leaf, Origin};
 use crate::failure::Failure;
 
+/// The deepest nesting that is read: keys are at most five deep, and the loader's own stack ends at some thousands.
+const MAX_DEPTH: usize = 50;
+
 /// Every value that the file sets. `file` is how messages name it.
 pub(crate) fn leaves(file: &str, text: &str, keys: &Keys) -> Result<Vec<Leaf>, Failure> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    check_depth(file, text)?;
     let documents = MarkedYaml::load_from_str(text).map_err(|error| {
         wrong(&at(file, *error.marker()), &format!("{}; see yaml.org for the rules", error.info()))
     })?;
@@ -25,6 +30,23 @@ pub(crate) fn leaves(file: &str, text: &str, keys: &Keys) -> Result<Vec<Leaf>, F
         }
     }
     Ok(reader.leaves)
+}
+
+/// Refuses a file that is nested too deeply to be loaded. Events come one by one, without recursion; an error in them is the loader's to
+/// report.
+fn check_depth(file: &str, text: &str) -> Result<(), Failure> {
+    let mut depth = 0_usize;
+    for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
+        match event {
+            Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
+            Event::SequenceEnd | Event::MappingEnd => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return Err(wrong(&at(file, span.start), &format!("nested more than {MAX_DEPTH} levels deep")));
+        }
+    }
+    Ok(())
 }
 
 /// What one value is, typed outside a file.

@@ -271,7 +271,7 @@ fn a_result_that_is_still_too_large_is_given_said_and_answered_with_no() {
 fn a_compaction_that_is_switched_off_is_made_only_by_force() {
     let folder = Folder::new("compress-off");
     folder.file("session.json", session());
-    folder.file("longhaul.yaml", "compression: { enabled: false }\n");
+    folder.file("own.yaml", "compression: { enabled: false }\n");
     for engine in ["compressor", "sacred-zone"] {
         let call = ["compress", "session.json", "--context-length", "10k", "--engine", engine];
         for more in [&[][..], &["--to-tokens", "3k"]] {

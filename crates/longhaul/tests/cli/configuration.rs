@@ -49,13 +49,13 @@ fn config_says_what_is_in_force_and_where_it_came_from() {
 #[test]
 fn config_says_older_spellings_and_strange_values_on_standard_error() {
     let folder = Folder::new("notes");
-    folder.file("longhaul.yaml", "model: { cache_ttl: 1h }\ncompression: { threshold: 0.1 }\n");
+    folder.file("own.yaml", "model: { cache_ttl: 1h }\ncompression: { threshold: 0.1 }\n");
     let run = longhaul(&folder, &["config"], &[]);
     assert_eq!(run.code, 0);
     let said: Vec<&str> = run.err.lines().collect();
     assert_eq!(said.len(), 2);
-    assert!(said[0].contains("longhaul.yaml:1:21: 'model.cache_ttl' is an older spelling"), "{}", run.err);
-    assert!(said[1].contains("longhaul.yaml:2:27: warning: compression.threshold: 0.1"), "{}", run.err);
+    assert!(said[0].contains("own.yaml:1:21: 'model.cache_ttl' is an older spelling"), "{}", run.err);
+    assert!(said[1].contains("own.yaml:2:27: warning: compression.threshold: 0.1"), "{}", run.err);
     let programs = longhaul(&folder, &["config", "--json"], &[]).json("config.json");
     assert_eq!(
         (programs["notes"].as_array().unwrap().len(), programs["warnings"].as_array().unwrap().len()),
@@ -252,8 +252,10 @@ fn a_configuration_is_found_where_it_is() {
 #[test]
 fn init_writes_a_configuration_that_changes_nothing_and_overwrites_none() {
     let folder = Folder::new("init");
+    let home = folder.0.join("home");
+    let home = [("HOME", home.to_str().unwrap())];
     let values = || {
-        let answer = longhaul(&folder, &["config", "--json"], &[]).json("config.json");
+        let answer = longhaul(&folder, &["config", "--json"], &home).json("config.json");
         let rows = answer["values"].as_array().unwrap().clone();
         let mut pairs: Vec<(String, Value)> =
             rows.iter().map(|row| (row["key"].to_string(), row["value"].clone())).collect();
@@ -261,8 +263,9 @@ fn init_writes_a_configuration_that_changes_nothing_and_overwrites_none() {
         pairs
     };
     let defaults = values();
-    let run = longhaul(&folder, &["init"], &[]);
+    let run = longhaul(&folder, &["init"], &home);
     assert_eq!((run.code, run.out.as_str()), (0, ""), "{}", run.err);
+    assert!(run.err.contains("trusted as it is; after an edit: longhaul trust longhaul.yaml"), "{}", run.err);
     assert_eq!(values(), defaults);
     let text = std::fs::read_to_string(folder.0.join("longhaul.yaml")).unwrap();
     assert!(text.contains("threshold: 0.50") && text.contains('#'));

@@ -157,10 +157,7 @@ fn what_has_no_price_is_said_and_what_has_no_name_is_assumed() {
     let run = cost(&folder, &body, &["--dialect", "messages"]);
     assert_eq!(run.code, 2, "{}", run.err);
     assert!(run.err.contains("no prices are known for grok-3"), "{}", run.err);
-    folder.file(
-        "longhaul.yaml",
-        "models: { grok-3: { prices: { input: 3, output: 15, cache_read: 0.75 } } }\n",
-    );
+    folder.file("own.yaml", "models: { grok-3: { prices: { input: 3, output: 15, cache_read: 0.75 } } }\n");
     assert_eq!(cost(&folder, &body, &["--dialect", "messages"]).code, 0);
     body.as_object_mut().unwrap().remove("model");
     let answer = cost(&folder, &body, &["--json"]).json("cost.json");
@@ -199,7 +196,7 @@ fn what_costs_nothing_saves_no_share_and_what_is_no_price_is_refused() {
     let priced = |input: &str| {
         let row =
             format!("{{ input: {input}, output: 0, cache_read: 0, cache_write: 0, cache_write_1h: 0 }}");
-        folder.file("longhaul.yaml", format!("models: {{ claude-sonnet-4-5: {{ prices: {row} }} }}\n"));
+        folder.file("own.yaml", format!("models: {{ claude-sonnet-4-5: {{ prices: {row} }} }}\n"));
         cost(&folder, &session(3), &[])
     };
     let free = priced("0");
@@ -215,7 +212,7 @@ fn what_costs_nothing_saves_no_share_and_what_is_no_price_is_refused() {
         assert_eq!((run.code, run.err.lines().count()), (2, 1), "{wrong}: {}", run.err);
         assert!(run.err.contains("prices.input"), "{wrong}: {}", run.err);
     }
-    folder.file("longhaul.yaml", "{}\n");
+    folder.file("own.yaml", "{}\n");
     let forever = cost(&folder, &session(3), &["--pause", "1e18"]);
     assert_eq!((forever.code, forever.err.lines().count()), (2, 1), "{}", forever.err);
 }

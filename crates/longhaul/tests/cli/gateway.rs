@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::http::post;
 use crate::scripted::Act;
-use crate::support::{Folder, Upstream, against, longhaul};
+use crate::support::{Folder, Upstream, against, longhaul, own_config};
 
 /// Looks like a key and opens nothing.
 pub(crate) const KEY: &str = "sk-ant-api03-q8Zr5Lm2Xw9Kd4Tn7Vb3Hc6Js1Pf0Gy5q8Zr5Lm2Xw9Kd4Tn7Vb3Hc6Js1Pf0Gy5";
@@ -34,6 +34,7 @@ impl Served {
             .args(more)
             .current_dir(&folder.0)
             .env_clear()
+            .envs(own_config(folder))
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -83,7 +84,7 @@ fn body() -> String {
 #[test]
 fn a_gateway_says_where_it_is_hands_requests_on_and_ends_when_told_to() {
     let (folder, upstream) = (Folder::new("serve"), Upstream::that([Act::says("good day")]));
-    folder.file("longhaul.yaml", "gateway: { log: json, log_level: debug }\n");
+    folder.file("own.yaml", "gateway: { log: json, log_level: debug }\n");
     let served = Served::start(&folder, &["--upstream", &upstream.server.base_url()]);
     assert_eq!((&served.said["engine"], &served.said["keys"]), (&json!("compressor"), &json!(false)));
     assert_eq!(served.said["store"], "store.db");
@@ -146,13 +147,13 @@ fn people_are_told_how_to_point_their_agents_at_it() {
 fn what_cannot_be_served_is_one_line() {
     let folder = Folder::new("serve-refused");
     let serve = |more: &[&str], yaml: &str| {
-        folder.file("longhaul.yaml", yaml);
+        folder.file("own.yaml", yaml);
         longhaul(&folder, &[&["serve", "--store", "memory"], more].concat(), &[])
     };
     let others = serve(&["--listen", "0.0.0.0:0"], "");
     assert!(others.refused().contains("longhaul keys add"), "{}", others.err);
     let hygiene = serve(&[], "compression:\n  hygiene_threshold: 0.4\n");
-    assert!(hygiene.refused().starts_with("longhaul.yaml:2:22: compression.threshold: 0.5 must be under"));
+    assert!(hygiene.refused().starts_with("own.yaml:2:22: compression.threshold: 0.5 must be under"));
     let upstream = serve(&["--upstream", "localhost:9"], "");
     assert!(upstream.refused().contains("it must begin with https:// or http://"), "{}", upstream.err);
     let key = serve(&[], "upstreams: { messages: { api_key_env: NOT_SET } }\n");

@@ -8,8 +8,23 @@ pub(crate) fn post(url: &str, path: &str, headers: &[(&str, &str)], body: &str) 
     send(url, path, headers, body).unwrap()
 }
 
-/// The same; nothing where the other side went away.
+/// Asks for a path, and gives the status.
+pub(crate) fn get(url: &str, path: &str) -> u16 {
+    exchange("GET", url, path, &[], "").unwrap().0
+}
+
+/// Sends a body; nothing where the other side went away.
 pub(crate) fn send(url: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<(u16, String)> {
+    exchange("POST", url, path, headers, body)
+}
+
+fn exchange(
+    method: &str,
+    url: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<(u16, String)> {
     let (_, rest) = url.split_once("://")?;
     let (host, below) =
         rest.split_once('/').map_or((rest, String::new()), |(host, below)| (host, format!("/{below}")));
@@ -18,7 +33,7 @@ pub(crate) fn send(url: &str, path: &str, headers: &[(&str, &str)], body: &str) 
     let more = more.concat();
     let length = body.len();
     let head = format!(
-        "POST {below}{path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+        "{method} {below}{path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\nconnection: close\r\n\
          content-length: {length}\r\n{more}\r\n"
     );
     stream.write_all(head.as_bytes()).ok()?;

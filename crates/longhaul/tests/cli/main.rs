@@ -27,3 +27,5 @@ mod summaries;
 mod support;
 mod tenants;
 mod terminal;
+#[cfg(unix)]
+mod trust;

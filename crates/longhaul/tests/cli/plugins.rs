@@ -154,19 +154,24 @@ fn what_came_with_a_folder_is_not_started_and_broken_manifests_are_said() {
         &["compress", "session.json", "--context-length", "12k", "--preview"],
         &environment,
     );
-    assert!(run.err.contains("no engine is called newest"), "{}", run.err);
-    let listed = longhaul(&folder, &["engines"], &environment);
+    assert!(run.refused().contains("may not set context.engine, context.plugins"), "{}", run.err);
+    folder.file("longhaul.yaml", "compression: { threshold: 0.4 }\n");
+    let engine = [environment[0], ("LONGHAUL_CONTEXT__ENGINE", "newest")];
+    let listed = longhaul(&folder, &["engines"], &engine);
     assert!(
-        listed.err.contains("context.plugins is not followed") && !listed.out.contains("newest"),
-        "{}",
+        listed.err.contains("no engine is called newest") && !listed.out.contains("newest"),
+        "plugins/ beside a file that was only found is not looked at: {}",
         listed.err
     );
+    folder.file("longhaul.yaml", "context: { engine: newest, plugins: ./plugins }\n");
     // Whoever names it, wants it.
-    for chosen in [["--config", "longhaul.yaml"], ["--plugins", "plugins"]] {
-        let call = ["compress", "session.json", "--context-length", "12k", "--preview", chosen[0], chosen[1]];
-        let run = longhaul(&folder, &call, &environment);
-        assert!(run.err.contains("newest: "), "{}", run.err);
-    }
+    let compress = ["compress", "session.json", "--context-length", "12k", "--preview"];
+    let named = longhaul(&folder, &[&compress[..], &["--config", "longhaul.yaml"]].concat(), &environment);
+    assert!(named.err.contains("newest: "), "{}", named.err);
+    std::fs::remove_file(folder.0.join("longhaul.yaml")).unwrap();
+    let typed = [&compress[..], &["--plugins", "plugins", "--engine", "newest"]].concat();
+    let typed = longhaul(&folder, &typed, &environment);
+    assert!(typed.err.contains("newest: "), "{}", typed.err);
     let manifest = folder.0.join("plugins/context_engine/newest/plugin.toml");
     for (wrong, said) in [
         (

@@ -56,19 +56,19 @@ fn a_document_stays_a_document_and_code_is_spared() {
 fn the_configuration_adds_rules_and_a_bad_one_is_refused_with_its_place() {
     let folder = Folder::new("redact-rules");
     folder.file(
-        "longhaul.yaml",
+        "own.yaml",
         "redaction:\n  rules: [{ name: badge, pattern: 'B-[0-9]{6}' }]\n  allow: ['hunter2']\n",
     );
     let run = longhaul_reading(&folder, &["redact", "-"], &[], b"B-123456 password=hunter2");
     assert_eq!(run.out, "[REDACTED:badge:1] password=hunter2");
-    folder.file("longhaul.yaml", "redaction:\n  rules: [{ name: badge, pattern: 'B-(' }]\n");
+    folder.file("own.yaml", "redaction:\n  rules: [{ name: badge, pattern: 'B-(' }]\n");
     let refused = longhaul_reading(&folder, &["redact", "-"], &[], b"x");
     assert!(
         refused.refused().contains("redaction.rules: entry 0, byte 2: unclosed group"),
         "{}",
         refused.err
     );
-    assert!(refused.refused().starts_with("longhaul.yaml:2"), "{}", refused.err);
+    assert!(refused.refused().starts_with("own.yaml:2"), "{}", refused.err);
 }
 
 #[test]
@@ -115,7 +115,7 @@ const COMPRESS: [&str; 7] =
 #[test]
 fn the_users_rules_hold_in_checkpoints_and_originals() {
     let folder = Folder::new("redact-compress");
-    folder.file("longhaul.yaml", "redaction:\n  rules: [{ name: badge, pattern: 'B-([0-9]{6})' }]\n");
+    folder.file("own.yaml", "redaction:\n  rules: [{ name: badge, pattern: 'B-([0-9]{6})' }]\n");
     folder.file("session.json", session("badge B-123456 is not known"));
     let more = ["--originals", "removed.jsonl", "--report", "report.json", "-o", "after.json"];
     let run = longhaul(&folder, &[&COMPRESS[..], &more].concat(), &[]);
@@ -143,7 +143,7 @@ fn rules_that_cannot_be_used_are_refused_before_anything_is_written() {
         ("allow: ['(?s).+']", "lets every secret through"),
         ("allow: ['[^ ].*']", "lets every secret through"),
     ] {
-        folder.file("longhaul.yaml", format!("redaction:\n  {rules}\n"));
+        folder.file("own.yaml", format!("redaction:\n  {rules}\n"));
         let run = longhaul(&folder, &call, &[]);
         assert!(run.refused().contains(said), "{rules}: {}", run.err);
         assert!(longhaul_reading(&folder, &["redact", "-"], &[], b"x").refused().contains(said), "{rules}");

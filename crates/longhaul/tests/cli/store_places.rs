@@ -69,13 +69,13 @@ fn the_place_is_typed_or_configured() {
     let there = |name: &str| machine.0.0.join(name).exists();
     assert!(there("typed.db") && !machine.data().exists());
     assert_eq!(machine.run(&["show", "latest", "--store", "typed.db"]).code, 0);
-    machine.0.file("longhaul.yaml", "store: { path: configured.db, sync: full }\n");
+    machine.0.file("own.yaml", "store: { path: configured.db, sync: full }\n");
     assert_eq!(machine.run(&compress).code, 0);
     assert!(there("configured.db") && !machine.data().exists());
     assert_eq!(machine.run(&["tokens", "store:latest"]).code, 0);
     let said = machine.run_with(&["show", "latest"], &[("LONGHAUL_STORE__URL", "postgres://u@h/db")]);
     assert!(said.refused().contains("store.path is configured.db as well"), "{}", said.err);
-    fs::remove_file(machine.0.0.join("longhaul.yaml")).unwrap();
+    fs::remove_file(machine.0.0.join("own.yaml")).unwrap();
     let said = machine.run_with(&["show", "latest"], &[("LONGHAUL_STORE__URL", "here.db")]);
     assert!(said.refused().contains("a file is store.path"), "{}", said.err);
     let said = machine.run_with(&["show", "latest"], &[("LONGHAUL_STORE__SYNC", "never")]);
@@ -131,7 +131,7 @@ fn what_is_wrong_is_said_in_one_line() {
     }
     assert_eq!(machine.run(&["show", "latest"]).code, 0, "a slip deletes nothing");
     // A store that cannot be read hides no agent's sessions.
-    machine.0.file("longhaul.yaml", "store: { path: text.db }\n");
+    machine.0.file("own.yaml", "store: { path: text.db }\n");
     let rows = machine.run(&["sessions", "--json"]).json("sessions.json");
     assert_eq!(rows["failed"][0]["path"], "text.db");
     assert!(machine.run(&["sessions", "--agent", "store"]).failed(3).contains("text.db"));

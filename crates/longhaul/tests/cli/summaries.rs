@@ -47,7 +47,7 @@ fn configured(folder: &Folder, upstream: &Upstream, more: &str) {
     let url = upstream.server.base_url();
     let auxiliary =
         format!("model: small-model, base_url: '{url}', api_key_env: MY_KEY, timeout_seconds: 20");
-    folder.file("longhaul.yaml", format!("auxiliary: {{ compression: {{ {auxiliary} }} }}\n{more}"));
+    folder.file("own.yaml", format!("auxiliary: {{ compression: {{ {auxiliary} }} }}\n{more}"));
 }
 
 /// Runs a command; whatever it says, no key and no secret is in it.
@@ -171,7 +171,7 @@ fn nobody_listening_is_no_failure_of_the_command() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let auxiliary = format!("model: m, base_url: 'http://127.0.0.1:{port}/v1', timeout_seconds: 1");
-    folder.file("longhaul.yaml", format!("auxiliary: {{ compression: {{ {auxiliary} }} }}\n"));
+    folder.file("own.yaml", format!("auxiliary: {{ compression: {{ {auxiliary} }} }}\n"));
     let (report, said) = compress(&folder, "auto");
     assert_eq!(report["checkpoint"]["by"], "code");
     assert!(said.contains("no key is sent"), "{said}");
@@ -211,7 +211,7 @@ fn by_default_and_without_a_model_nothing_is_sent() {
         ("", &json!("small-model"), &Value::Null)
     );
     assert_eq!(upstream.server.asked().len(), 0);
-    std::fs::remove_file(folder.0.join("longhaul.yaml")).unwrap();
+    std::fs::remove_file(folder.0.join("own.yaml")).unwrap();
     let (report, _) = compress(&folder, "auto");
     assert!(report["notes"].to_string().contains("no model is configured for summaries"));
     assert_eq!(report["checkpoint"]["by"], "code");
@@ -333,11 +333,11 @@ fn a_wrong_configuration_is_one_line_and_never_shows_a_key() {
         ("model: gpt-5-mini, api_key_env: sk-scripted-q8Zr5Lm2Xw9Kd4Tn7Vb3Hc6Js1Pf0Gy5", "not the key"),
     ];
     for (auxiliary, problem) in cases {
-        folder.file("longhaul.yaml", format!("auxiliary: {{ compression: {{ {auxiliary} }} }}\n"));
+        folder.file("own.yaml", format!("auxiliary: {{ compression: {{ {auxiliary} }} }}\n"));
         let refused = run(&folder, &[&COMPRESS[..], &["auto"]].concat());
         assert!(refused.refused().contains(problem), "{auxiliary}: {}", refused.err);
     }
-    folder.file("longhaul.yaml", "auxiliary: { compression: { model: claude-haiku-4-5 } }\n");
+    folder.file("own.yaml", "auxiliary: { compression: { model: claude-haiku-4-5 } }\n");
     assert_eq!(
         compress(&folder, "none").0["checkpoint"]["by"],
         "code",
@@ -364,7 +364,7 @@ fn a_providers_usual_key_goes_to_no_other_address() {
     let (folder, upstream) = (folder("summary-elsewhere"), Upstream::that([Act::says(GOOD)]));
     let auxiliary =
         format!("model: gpt-5-mini, provider: openai, base_url: '{}'", upstream.server.base_url());
-    folder.file("longhaul.yaml", format!("auxiliary: {{ compression: {{ {auxiliary} }} }}\n"));
+    folder.file("own.yaml", format!("auxiliary: {{ compression: {{ {auxiliary} }} }}\n"));
     let call = [&COMPRESS[..], &["auto"]].concat();
     let done = longhaul(&folder, &call, &[("OPENAI_API_KEY", KEY)]);
     assert!(done.code == 0 && done.err.contains("no key is sent"), "{}", done.err);

@@ -52,6 +52,11 @@ impl Drop for Folder {
     }
 }
 
+/// The variable that makes `own.yaml` the configuration of a call, in a folder that has one: the user's own, which may set every key.
+pub(crate) fn own_config(folder: &Folder) -> Option<(&'static str, &'static str)> {
+    folder.0.join("own.yaml").exists().then_some(("LONGHAUL_CONFIG", "own.yaml"))
+}
+
 /// What the binary gave.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -116,6 +121,7 @@ pub(crate) fn longhaul_reading(
         .args(arguments)
         .current_dir(&folder.0)
         .env_clear()
+        .envs(own_config(folder))
         .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

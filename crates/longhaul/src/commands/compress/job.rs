@@ -14,6 +14,7 @@ use longhaul_engine::policy::Policy;
 use longhaul_engine::redact::{Rules, SessionKey};
 use longhaul_engine::summary::Answer as Summary;
 use longhaul_engine::{Tokens, Transcript};
+use longhaul_server::session::UNDO_HOLDS;
 use longhaul_server::store::At;
 use serde::Serialize;
 
@@ -35,7 +36,7 @@ pub(super) struct Call<'a> {
     pub(super) args: &'a CompressArgs,
     environment: &'a Environment,
     /// The configuration.
-    file: Option<config::File>,
+    files: config::Files,
     /// Where what is removed is kept.
     pub(super) originals: Option<(&'a Path, Secrets)>,
     /// The store in its place.
@@ -127,12 +128,12 @@ const ANY_SIZE: Tokens = Tokens(u64::MAX);
 impl<'a> Call<'a> {
     /// Reads the configuration, so that a mistake in it is said once and not for each body.
     pub(super) fn new(args: &'a CompressArgs, environment: &'a Environment) -> Result<Self, Failure> {
-        let file = config::File::read(args.told.place.config.as_deref(), environment)?;
+        let files = config::Files::read(args.told.place.config.as_deref(), environment)?;
         let kept = |file: &'a Option<PathBuf>, secrets| Some((file.as_deref()?, secrets));
         let originals = kept(&args.originals, Secrets::Out);
         let originals = originals.or_else(|| kept(&args.originals_raw, Secrets::AsTheyWere));
         let summary = args.summary.as_deref().map(folding::handed_in).transpose()?;
-        let settings = Settings::from_layers(file.as_ref(), environment, args.policy.flags("unknown"))?;
+        let settings = Settings::from_layers(&files, environment, args.policy.flags("unknown"))?;
         let available = Available::new(&settings, environment, Waiting::User)?;
         let telling = if args.quiet { Telling::Nothing } else { Telling::Aloud };
         let summarizer = match args.summarizer {
@@ -144,7 +145,7 @@ impl<'a> Call<'a> {
             Recording::open(&whereabouts, args.is_preview())
         };
         let recording = args.told.place.store.as_ref().map(open).transpose()?;
-        Ok(Self { args, environment, file, originals, recording, available, summary, summarizer })
+        Ok(Self { args, environment, files, originals, recording, available, summary, summarizer })
     }
 
     /// Reads a body. What is recorded is what the client sent, and not what became of it.
@@ -269,10 +270,8 @@ impl<'a> Call<'a> {
             // Somebody took a compaction back: none is made while there is room without.
             let mut left = folding.plan(&Wish { to_tokens: Some(ANY_SIZE), ..wish.clone() })?;
             let (Plan::Leave(report) | Plan::Ready(Outcome { report, .. })) = &mut left;
-            if report.tokens.after <= policy.window {
-                let reason =
-                    "a compaction of it was undone, and it fits the window; --force compacts it again";
-                reason.clone_into(&mut report.reason);
+            if report.tokens.after < policy.safety {
+                report.reason = format!("a compaction of it was undone; {UNDO_HOLDS} (--force)");
                 return Ok(left);
             }
         }
@@ -280,7 +279,7 @@ impl<'a> Call<'a> {
     }
 
     fn settings(&self, model: &str) -> Result<Settings, Failure> {
-        Settings::from_layers(self.file.as_ref(), self.environment, self.args.policy.flags(model))
+        Settings::from_layers(&self.files, self.environment, self.args.policy.flags(model))
     }
 
     fn prepare(&self, model: &Model) -> Result<Prepared, Failure> {

@@ -6,7 +6,6 @@
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 
 use tokio::process::Command;
@@ -23,14 +22,14 @@ pub(super) struct Child {
 
 impl Child {
     /// Starts it with what it is to be given. It must be called from within a runtime.
-    pub(super) fn start(call: &[OsString], outfit: &Outfit, file: Option<&Path>) -> Result<Self, Failure> {
+    pub(super) fn start(call: &[OsString], outfit: &Outfit) -> Result<Self, Failure> {
         let [program, arguments @ ..] = call else {
             return Err(Failure::Wrong("no agent to run; longhaul run -- AGENT".to_owned()));
         };
         #[cfg(unix)]
         let signals = unix::Signals::new()?;
         let mut command = Command::new(program);
-        command.args(outfit.arguments(file)).args(arguments);
+        command.args(&outfit.arguments).args(arguments);
         command.envs(outfit.variables.iter().map(|(name, value)| (name, value)));
         let child = command.spawn().map_err(|error| {
             let shown = program.to_string_lossy();

@@ -1,38 +1,40 @@
-//! A file of ours that an agent reads while it runs, in a folder that nobody else can write to.
+//! Files of ours that an agent reads while it runs, in a folder that nobody else can write to.
 
 use std::fs::{self, DirBuilder};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// What the file is called: agents go by the ending.
-const NAME: &str = "longhaul.js";
-
-/// A file as long as this is held.
+/// A folder with files, which is removed when this is dropped.
 pub(super) struct Extra {
     folder: PathBuf,
-    file: PathBuf,
 }
 
 impl Extra {
-    /// Writes it into a new folder below this one.
-    pub(super) fn write(below: &Path, text: &str) -> Result<Self, Failure> {
+    /// Writes the files, by their path in it, into a new folder below this one.
+    pub(super) fn write(below: &Path, files: &[(&str, String)]) -> Result<Self, Failure> {
         let random = getrandom::u64()
             .map_err(|error| Failure::World(format!("the system gives no random bytes: {error}")))?;
         let folder = below.join(format!("longhaul-{random:016x}"));
         let mut builder = DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        let shown = folder.display();
-        let failed = |error| Failure::World(format!("cannot write to {shown}: {error}"));
+        let failed = |error| Failure::World(format!("cannot write to {}: {error}", folder.display()));
         builder.create(&folder).map_err(failed)?;
-        let extra = Self { file: folder.join(NAME), folder: folder.clone() };
-        fs::write(&extra.file, text).map_err(failed)?;
+        let extra = Self { folder: folder.clone() };
+        files.iter().try_for_each(|(path, text)| extra.add(path, text)).map_err(failed)?;
         Ok(extra)
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.file
+    fn add(&self, path: &str, text: &str) -> io::Result<()> {
+        let file = self.folder.join(path);
+        file.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(&file, text)
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 }
 

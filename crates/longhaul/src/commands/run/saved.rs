@@ -5,6 +5,9 @@ use longhaul_server::gateway::Sums;
 
 /// What was saved, in one line; what was not is said as plainly.
 pub(super) fn line(sums: &Sums, program: &str) -> String {
+    if sums.requests == 0 && sums.commands > 0 {
+        return format!("{} answered by Longhaul, no request to a model", counted(sums.commands, "command"));
+    }
     if sums.requests == 0 {
         return format!(
             "no request of {program} was answered by a model; it may have an address of its own configured, or not have asked one"
@@ -19,10 +22,18 @@ pub(super) fn line(sums: &Sums, program: &str) -> String {
     if sums.bypassed > 0 {
         said.push(format!("{} as they came", counted(sums.bypassed, "request")));
     }
-    if sums.without > Dollars::ZERO {
-        let Dollars(less) = Dollars(sums.without.0 - sums.spent.0);
+    if let Some(kind) = sums.store_trouble {
+        said.push(format!(
+            "the store was unavailable ({kind}) for {}, kept in memory only",
+            counted(sums.without_store, "request")
+        ));
+    }
+    if sums.spent > Dollars::ZERO {
+        said.push(format!("{} spent", sums.spent));
+    }
+    if let Some(Dollars(less)) = sums.saved {
         let (amount, word) = (Dollars(less.abs()), if less < 0.0 { "more" } else { "less" });
-        said.push(format!("{} spent, {amount} {word} than without", sums.spent));
+        said.push(format!("{amount} {word} than with no compaction"));
     }
     said.join(", ")
 }
@@ -46,16 +57,24 @@ mod tests {
             input: Tokens(400_000),
             read: Tokens(364_000),
             spent: Dollars(1.25),
-            without: Dollars(3.5),
+            saved: Some(Dollars(2.25)),
             ..Sums::default()
         };
         assert_eq!(
             line(&sums, "claude"),
-            "42 requests, 1 compaction, 1,200,000 → 400,000 tokens, 91 % read from cache, $1.25 spent, $2.25 less than without"
+            "42 requests, 1 compaction, 1,200,000 → 400,000 tokens, 91 % read from cache, $1.25 spent, $2.25 less than with no compaction"
         );
-        let worse = Sums { without: Dollars(1.0), bypassed: 2, ..sums };
+        let worse = Sums { saved: Some(Dollars(-0.25)), bypassed: 2, ..sums };
         assert!(
-            line(&worse, "claude").ends_with("2 requests as they came, $1.25 spent, $0.25 more than without")
+            line(&worse, "claude")
+                .ends_with("2 requests as they came, $1.25 spent, $0.25 more than with no compaction")
+        );
+        let command = Sums { commands: 1, ..Sums::default() };
+        assert_eq!(line(&command, "claude"), "1 command answered by Longhaul, no request to a model");
+        let sick = Sums { without_store: 3, store_trouble: Some("full"), ..worse };
+        assert!(
+            line(&sick, "claude")
+                .contains(", the store was unavailable (full) for 3 requests, kept in memory only, ")
         );
         assert!(line(&Sums::default(), "claude").starts_with("no request of claude was answered by a model"));
     }

@@ -53,7 +53,7 @@ struct Pointed {
 }
 
 impl Shown {
-    pub(super) fn new(plan: &Plan, listen: Listen, access: Access) -> Self {
+    pub(super) fn new(plan: &Plan, listen: Listen, access: &Access) -> Self {
         let url = format!("http://{listen}");
         let (shell, engine) = (&plan.settings.shell, &plan.settings.engine);
         let upstream = |there: &Destination| Upstream {
@@ -84,7 +84,7 @@ impl Shown {
             caching,
             upstreams: plan.destinations.iter().map(upstream).collect(),
             serves: serves(plan),
-            keys: access == Access::Keys,
+            keys: *access == Access::Keys,
             agents: agents::all()
                 .map(|agent| Pointed { name: &agent.name, line: agent.line(&url) })
                 .collect(),
@@ -119,8 +119,11 @@ impl Shown {
         if !self.serves.is_empty() {
             rows.push(("served here".to_owned(), self.serves.join(", ")));
         }
-        let keys =
-            if self.keys { "only with a key of this store (longhaul keys)" } else { "whoever reaches it" };
+        let keys = if self.keys {
+            "only with a key of this store (longhaul keys)"
+        } else {
+            "whoever reaches it, until longhaul keys add"
+        };
         rows.push(("let in".to_owned(), keys.to_owned()));
         let label = |name: &str| Line::default().styled(FAINT, format!("  {name}"));
         page.table(rows.iter().map(|(name, text)| [label(name), Line::from(text.as_str())]));
