@@ -67,6 +67,8 @@ class Answering(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.keep({})
         path = self.path.split("?")[0]
+        if self.headers.get("upgrade"):
+            return self.send(426, {"error": {"message": "no connection is upgraded here", "type": "invalid_request_error"}})
         if path.endswith("/models"):
             return self.send(200, catalogue(self.server.play))
         self.send(404, {"error": {"message": f"there is nothing at {path}", "type": "not_found_error", "param": None, "code": None}})

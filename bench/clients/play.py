@@ -88,6 +88,9 @@ class Request:
     checkpoint: bool
     orphans: list
     refused: str | None = None
+    output: int = 0       # tokens of the reply
+    summary: bool = False # the client compacts by itself, and asks for a summary
+    kept_words: bool = True # what a person said so far is in the prompt
 
     @property
     def rewritten(self):
@@ -133,18 +136,25 @@ class Play:
         main = self.belongs(seen)
         kept = 0
         if main:
-            for old, new in zip(self.last, seen.prompt):
+            for old, new in zip(self.before(seen), seen.prompt):
                 if old != new:
                     break
                 kept += len(new)
         request = Request(
             path=path, main=main, stream=bool(body.get("stream")), model=str(body.get("model")), tokens=seen.tokens, kept=kept // 4,
-            before=sum(map(len, self.last)) // 4 if main else 0, checkpoint=any(CHECKPOINT in piece for piece in seen.prompt),
+            before=sum(map(len, self.before(seen))) // 4 if main else 0, checkpoint=any(CHECKPOINT in piece for piece in seen.prompt),
             orphans=seen.orphans)
         self.requests.append(request)
         if main:
-            self.last = seen.prompt
+            self.remember(seen)
         return request
+
+    def before(self, seen):
+        """The prompt of the request before, of the same conversation."""
+        return self.last
+
+    def remember(self, seen):
+        self.last = seen.prompt
 
     def reply(self, seen):
         """The next step of the loop, the last word, or a plain answer to a side request."""
@@ -180,4 +190,5 @@ class Play:
 
     @staticmethod
     def usage(request, reply):
+        request.output = reply.tokens
         return Usage(read=request.kept, fresh=request.tokens - request.kept, output=reply.tokens)

@@ -42,6 +42,11 @@ def read(body):
     )
 
 
+def asks_for_compaction(body):
+    items = body.get("input") or []
+    return isinstance(items, list) and bool(items) and items[-1].get("type") == "compaction_trigger"
+
+
 def counts(usage):
     prompt = usage.read + usage.fresh
     return {
@@ -51,7 +56,9 @@ def counts(usage):
 
 
 def items(reply, body):
-    """What the reply adds to the session: reasoning where it is asked for, words, calls."""
+    """What the reply adds to the session: reasoning where it is asked for, words, calls; or a compaction, where one is asked for."""
+    if asks_for_compaction(body):
+        return [{"id": f"cmp_{reply.id}", "type": "compaction", "encrypted_content": f"ZW5j{reply.id}"}]
     out = []
     if reply.calls and "reasoning.encrypted_content" in (body.get("include") or []):
         said = [{"type": "summary_text", "text": "The next part comes now."}]
@@ -103,7 +110,7 @@ def told(item, index):
 
 
 EMPTY = {"message": {"content": [], "status": "in_progress"}, "function_call": {"arguments": "", "status": "in_progress"},
-         "custom_tool_call": {"input": "", "status": "in_progress"}, "reasoning": {"summary": []}}
+         "custom_tool_call": {"input": "", "status": "in_progress"}, "reasoning": {"summary": []}, "compaction": {}}
 
 
 def story(reply, body, usage):
