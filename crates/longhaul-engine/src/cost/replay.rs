@@ -176,7 +176,7 @@ enum Planned {
     /// The request is due, and no compaction makes it smaller.
     Nothing,
     /// The request after its compaction, and the reason for it.
-    Ready(View, String),
+    Ready(Box<View>, String),
 }
 
 impl Run<'_, '_, '_, '_> {
@@ -241,7 +241,7 @@ impl Run<'_, '_, '_, '_> {
             self.wait(before);
             return Ok(None);
         }
-        self.view = view;
+        self.view = *view;
         let after = self.view.total();
         self.last = Some(LastCompaction { left: after, removed: before - after });
         self.note(before, after);
@@ -281,7 +281,7 @@ impl Run<'_, '_, '_, '_> {
         let plan = engine.compact(policy, &wish, self.known, &transcript)?;
         let Plan::Ready(outcome) = plan else { return Ok(Planned::Nothing) };
         let view = self.view.compacted(outcome.body, session, &self.policy.model, self.known)?;
-        Ok(Planned::Ready(view, outcome.report.reason))
+        Ok(Planned::Ready(Box::new(view), outcome.report.reason))
     }
 
     fn band(&self, at: usize) -> Band {

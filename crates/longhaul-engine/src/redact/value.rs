@@ -49,11 +49,11 @@ const KINDS: [u8; 256] = {
     while at < 128 {
         let byte = at as u8;
         let vowel = matches!(byte | 0x20, b'a' | b'e' | b'i' | b'o' | b'u' | b'y');
-        kinds[at] = DIGIT * byte.is_ascii_digit() as u8
-            | UPPER * byte.is_ascii_uppercase() as u8
-            | LOWER * byte.is_ascii_lowercase() as u8
-            | CONSONANT * (byte.is_ascii_alphabetic() && !vowel) as u8
-            | HEX * (byte.is_ascii_hexdigit() || byte == b'-') as u8;
+        kinds[at] = (DIGIT * byte.is_ascii_digit() as u8)
+            | (UPPER * byte.is_ascii_uppercase() as u8)
+            | (LOWER * byte.is_ascii_lowercase() as u8)
+            | (CONSONANT * (byte.is_ascii_alphabetic() && !vowel) as u8)
+            | (HEX * (byte.is_ascii_hexdigit() || byte == b'-') as u8);
         at += 1;
     }
     kinds
