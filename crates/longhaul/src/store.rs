@@ -168,7 +168,7 @@ impl Kept {
     }
 
     /// The same for who can do something about what went wrong.
-    pub(crate) fn wait<T>(&self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    pub(crate) fn wait<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         self.runtime.block_on(work)
     }
 

@@ -21,7 +21,7 @@ use serde_json::Value as Json;
 
 use super::error::{Result, StoreError};
 use super::session::{self, Birth, Newborn, Reason, Session, SessionId};
-use super::sql::{Row, Sql};
+use super::sql::{Row, Sql, Value};
 use super::tenant::Tenant;
 use super::{Store, work};
 use crate::agents::Moment;
@@ -255,18 +255,14 @@ async fn commit(sql: &mut dyn Sql, tenant: &Tenant, id: SessionId, commit: &Comm
     ];
     let row = sql.row(make, &values).await?;
     let id = row.ok_or_else(|| StoreError::Failed("a view was not kept".to_owned()))?.int(0)?;
-    for (handle, what, text) in &commit.remains {
-        let keep = "INSERT INTO remains (family, handle, session, what, text) VALUES ($1, $2, $3, $4, $5) \
-                    ON CONFLICT (family, handle) DO NOTHING";
-        let values = [
-            session.family.into(),
-            handle.as_str().into(),
-            session.id.0.into(),
-            (*what).into(),
-            text.as_str().into(),
-        ];
-        sql.run(keep, &values).await?;
-    }
+    let keep = "INSERT INTO remains (family, handle, session, what, text) VALUES ($1, $2, $3, $4, $5) \
+                ON CONFLICT (family, handle) DO NOTHING";
+    let row = |(handle, what, text): &(String, &'static str, Redacted)| -> Vec<Value> {
+        let (family, session) = (session.family, session.id.0);
+        vec![family.into(), handle.as_str().into(), session.into(), (*what).into(), text.as_str().into()]
+    };
+    let rows: Vec<Vec<Value>> = commit.remains.iter().map(row).collect();
+    sql.run_each(keep, &rows).await?;
     let head = "UPDATE sessions SET head = $1, held = 0, updated = $2 WHERE id = $3 AND tenant = $4";
     sql.run(head, &[id.into(), commit.at.0.into(), session.id.0.into(), tenant.id.into()]).await?;
     let session = Session { head: Some(EpochId(id)), held: false, updated: commit.at, ..session };

@@ -7,7 +7,7 @@ use longhaul_engine::redact::{Redacted, SessionKey};
 use super::envelope::{self, Envelope};
 use super::epochs::EpochId;
 use super::error::{Result, StoreError};
-use super::message::{self, Entry};
+use super::message::{self, Entry, NewMessage};
 use super::schema::{MOST_MESSAGES, number, session_and_place};
 use super::session::{self, Birth, Newborn, Reason, SESSION, Session, SessionId, State};
 use super::sql::{Row, Sql};
@@ -188,6 +188,7 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
         Some(located) => fork(sql, tenant, &located.session, known, batch).await?,
         None => begin(sql, tenant, batch).await?,
     };
+    let mut messages = Vec::new();
     for (place, entry) in (batch.known..length).zip(&batch.entries).filter(|(place, _)| *place >= known) {
         // A step that began in what is shared keeps the number that it has there.
         let step = if entry.step < session.begins {
@@ -196,8 +197,9 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
             None
         };
         let step = step.unwrap_or_else(|| number(session.id.0, entry.step));
-        message::enter(sql, tenant, &session, place, step, &batch.chain[place], entry).await?;
+        messages.push(NewMessage { place, step, identity: &batch.chain[place], entry });
     }
+    message::enter(sql, tenant, &session, &messages).await?;
     let count = "SELECT coalesce(max(number), 0) FROM requests WHERE session = $1 AND tenant = $2";
     let row = sql.row(count, &[session.id.0.into(), tenant.id.into()]).await?;
     let request = row.map_or(Ok(0), |row| row.int(0))? + 1;

@@ -16,7 +16,7 @@ use longhaul_engine::redact::Redacted;
 use super::error::{Result, StoreError};
 use super::schema::{number, session_and_place};
 use super::session::{self, Session};
-use super::sql::{Row, Sql};
+use super::sql::{Row, Sql, Value};
 use super::tenant::Tenant;
 
 /// One message on its way into the log.
@@ -176,35 +176,58 @@ pub(super) fn stored_message(row: &Row) -> Result<Stored> {
     })
 }
 
+/// A message that is new in a session.
+pub(super) struct NewMessage<'a> {
+    /// Its place in the session.
+    pub(super) place: usize,
+    /// The number of the message that its step begins with.
+    pub(super) step: i64,
+    pub(super) identity: &'a Identity,
+    pub(super) entry: &'a Entry,
+}
+
+/// Writes new messages of a session, with what leads to their blocks and what they can be found by.
 pub(super) async fn enter(
     sql: &mut dyn Sql,
     tenant: &Tenant,
     session: &Session,
-    place: usize,
-    step: i64,
-    identity: &Identity,
-    entry: &Entry,
+    messages: &[NewMessage<'_>],
 ) -> Result<()> {
-    let number = number(session.id.0, place);
-    let blocks: Vec<String> = entry.blocks.iter().map(BlockRow::line).collect();
     let make = "INSERT INTO messages (id, tenant, step, identity, text, blocks, redacted) VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let values = [
-        number.into(),
-        tenant.id.into(),
-        step.into(),
-        identity.0.as_slice().into(),
-        entry.text.as_str().into(),
-        blocks.join("\n").into(),
-        entry.redacted.into(),
-    ];
-    sql.run(make, &values).await?;
-    for (at, block) in entry.blocks.iter().enumerate() {
-        lead(sql, session.family, &block.handle, number, at).await?;
+    let (mut rows, mut blocks, mut terms) = (Vec::new(), Vec::new(), Vec::new());
+    for NewMessage { place, step, identity, entry } in messages {
+        let number = number(session.id.0, *place);
+        let lines: Vec<String> = entry.blocks.iter().map(BlockRow::line).collect();
+        rows.push(vec![
+            number.into(),
+            tenant.id.into(),
+            (*step).into(),
+            identity.0.as_slice().into(),
+            entry.text.as_str().into(),
+            lines.join("\n").into(),
+            entry.redacted.into(),
+        ]);
+        blocks.extend(
+            entry
+                .blocks
+                .iter()
+                .enumerate()
+                .map(|(at, block)| block_row(session.family, &block.handle, number, at)),
+        );
+        if !entry.terms.is_empty() {
+            terms.push(vec![number.into(), entry.terms.as_str().into()]);
+        }
     }
-    if !entry.terms.is_empty() {
-        sql.run(sql.flavour().enter_terms, &[number.into(), entry.terms.as_str().into()]).await?;
-    }
-    Ok(())
+    sql.run_each(make, &rows).await?;
+    sql.run_each(LINK_BLOCK, &blocks).await?;
+    sql.run_each(sql.flavour().enter_terms, &terms).await
+}
+
+/// Links a recall ID to a block, unless it leads somewhere already.
+const LINK_BLOCK: &str = "INSERT INTO blocks (family, handle, message, place) VALUES ($1, $2, $3, $4) ON CONFLICT (family, handle) DO NOTHING";
+
+fn block_row(family: i64, handle: &str, message: i64, place: usize) -> Vec<Value> {
+    vec![family.into(), handle.into(), message.into(), place.into()]
 }
 
 /// Says where a handle leads, if it leads nowhere yet.
@@ -215,8 +238,7 @@ pub(super) async fn lead(
     message: i64,
     place: usize,
 ) -> Result<()> {
-    let lead = "INSERT INTO blocks (family, handle, message, place) VALUES ($1, $2, $3, $4) ON CONFLICT (family, handle) DO NOTHING";
-    sql.run(lead, &[family.into(), handle.into(), message.into(), place.into()]).await.map(drop)
+    sql.run(LINK_BLOCK, &block_row(family, handle, message, place)).await.map(drop)
 }
 
 /// Values for a list of places in a statement.

@@ -152,6 +152,14 @@ pub(super) trait Sql: Send {
     /// Runs a statement, and says how many rows it changed.
     async fn run(&mut self, statement: &str, values: &[Value]) -> Result<usize>;
 
+    /// Runs a statement once for each of these rows of values, in their order.
+    async fn run_each(&mut self, statement: &str, rows: &[Vec<Value>]) -> Result<()> {
+        for values in rows {
+            self.run(statement, values).await?;
+        }
+        Ok(())
+    }
+
     /// What is said otherwise here than elsewhere.
     fn flavour(&self) -> &'static Flavour;
 

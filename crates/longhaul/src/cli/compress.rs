@@ -16,6 +16,7 @@ Example:
   longhaul compress session.json --summarizer auto -o smaller.json
   longhaul compress session.json --in-place
   longhaul compress *.json --out-dir smaller --json > reports.jsonl
+  longhaul compress --live
   longhaul compress - < sessions.jsonl > smaller.jsonl
 
 The body goes to standard output, -o or --out-dir, the report for people to standard error. --json prints the report for \
@@ -25,6 +26,10 @@ report a line.
 An input whose first line is a whole body and that goes on behind it holds a body a line; --jsonl says so where the first \
 line may be broken. A line that is no body is said with its number and passes as it is, the others still come out, and the \
 exit code is 2.
+
+--live compacts the newest session that runs through a gateway, or the SESSION that you name, from another terminal. It works on the \
+store that the gateway writes; the agent's next request is sent compacted, and longhaul undo takes it back. It takes --focus, \
+--to-tokens, --preview, --store and --json.
 
 A result that is still over the window, or over --to-tokens, is written all the same; it is said, and the exit code is 1.
 
@@ -40,8 +45,13 @@ recorded without its secrets, what was decided before about the same history is 
 #[expect(clippy::struct_excessive_bools, reason = "each is an option that is given or not")]
 pub(crate) struct CompressArgs {
     /// Request bodies: files, - for standard input, or sessions (files, claude:latest, store:ID); one that holds a body a line is worked on line by line
-    #[arg(value_name = "BODY", required = true)]
+    #[arg(value_name = "BODY", required_unless_present = "live", conflicts_with = "live")]
     pub(crate) bodies: Vec<PathBuf>,
+    /// Compact a session that an agent is using behind a gateway: the newest, or the one that is named
+    #[arg(long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "latest",
+          conflicts_with_all = ["summarizer", "summary", "diff", "show", "in_place", "out_dir", "jsonl", "originals",
+                                "originals_raw", "log", "report", "output", "keep_from", "dialect", "model", "whole"])]
+    pub(crate) live: Option<String>,
     #[command(flatten)]
     pub(crate) told: Told,
     #[command(flatten)]

@@ -26,6 +26,7 @@ mod asked;
 mod backup;
 mod diff;
 mod job;
+mod live;
 mod many;
 mod outputs;
 mod places;
@@ -33,6 +34,9 @@ mod recorded;
 mod show;
 
 pub(crate) fn run(args: &CompressArgs, environment: &Environment) -> Result<ExitCode, Failure> {
+    if let Some(session) = &args.live {
+        return live::run(args, session, environment);
+    }
     places::refuse(args)?;
     let call = Call::new(args, environment)?;
     if let ([path], false) = (args.bodies.as_slice(), args.out_dir.is_some())

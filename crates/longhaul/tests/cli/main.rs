@@ -14,6 +14,7 @@ mod files;
 mod gateway;
 mod http;
 mod keys;
+mod live;
 mod plugins;
 mod redact;
 mod report;
