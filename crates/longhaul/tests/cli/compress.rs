@@ -51,9 +51,9 @@ fn a_body_goes_in_and_a_smaller_valid_one_comes_out() {
     assert!(tokens("after.json") < Some(10_500) && tokens("session.json") > Some(15_000));
 }
 
-/// The README's session, as a newcomer types it.
+/// The sample session of `docs/commands.md`, as a newcomer types it.
 #[test]
-fn the_example_session_is_compacted_as_the_readme_shows() {
+fn the_example_session_is_compacted_as_the_docs_show() {
     let folder = Folder::new("compress-example");
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::fs::create_dir(folder.0.join("examples")).unwrap();
@@ -70,9 +70,9 @@ fn the_example_session_is_compacted_as_the_readme_shows() {
     let checkpoint = handover["messages"][1]["content"][1]["text"].as_str().unwrap();
     let sections = &checkpoint[checkpoint.find("## Completed Actions").unwrap()..];
     let sections = sections.lines().take_while(|line| !line.starts_with("[End of the checkpoint"));
-    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let page = std::fs::read_to_string(root.join("docs/commands.md")).unwrap();
     for line in compacted.err.lines().chain(differences.out.lines()).chain(sections) {
-        assert!(readme.contains(line), "the README does not say: {line}");
+        assert!(page.contains(line), "docs/commands.md does not say: {line}");
     }
     let after = std::fs::read_to_string(folder.0.join("smaller.json")).unwrap();
     assert!(after.contains("(recall hv6smc21p6); succeeded later"), "{after}");
