@@ -71,7 +71,8 @@ than five), the same each time (--pause), or the real ones (--pauses).
 
 The policies: nothing; marks, which are cache breakpoints alone; the compressor at fixed shares of the window; the sacred \
 zone; and the scheduler, which compacts below the configured threshold when that costs less in the end. What is saved is \
-measured against breakpoints alone. What a model forgets through a compaction has no price here.
+measured against breakpoints alone. Steps that the agent takes again because a compaction removed what they brought are priced, in the \
+column forgotten; other effects of forgetting are not.
 
 -o FILE.html writes a page with the drawing beside the table; any other -o writes what would be printed.";
 
@@ -545,7 +546,7 @@ pub(crate) struct PolicyFlags {
     /// Recent messages kept, up to the tail's ceiling [default: 20]
     #[arg(long, value_name = "N")]
     pub(crate) protect_last: Option<usize>,
-    /// The engine that compacts (compressor, sacred-zone, or a plug-in); longhaul engines says what each does [default: compressor]
+    /// The engine that compacts (compressor, sacred-zone, lossless, or a plug-in); longhaul engines says what each does [default: compressor]
     #[arg(long, value_name = "NAME")]
     pub(crate) engine: Option<String>,
     #[command(flatten)]

@@ -37,6 +37,7 @@ use failure::Failure;
 use output::Layout;
 
 fn main() -> ExitCode {
+    signals::survive_file_size_limit();
     let done = Cli::try_parse().map_or_else(
         |refused| cli::answer(&refused),
         |cli| {

@@ -4,6 +4,15 @@ use tokio::signal;
 
 use crate::failure::Failure;
 
+/// From now on a limit on the size of files makes a write fail, with a message and an exit code, instead of ending the process.
+pub(crate) fn survive_file_size_limit() {
+    // The listener outlives the runtime that it was made in.
+    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        let _entered = runtime.enter();
+        longhaul_server::store::survive_file_size_limit();
+    }
+}
+
 /// Requests to come to an end: Ctrl-C, and what service managers send.
 pub(crate) struct Interrupts {
     #[cfg(unix)]

@@ -55,6 +55,32 @@ pub(super) fn estimate(headers: &HeaderMap, bytes: usize) -> Tokens {
     about(bytes.saturating_mul(expansion(headers)))
 }
 
+/// The output that a request asks for at most, as far as its first and last bytes show: `max_tokens` and its other names. A packed body
+/// shows nothing.
+pub(super) fn requested_output(headers: &HeaderMap, body: &[u8]) -> Option<Tokens> {
+    const NAMES: [&[u8]; 3] = [b"\"max_tokens\"", b"\"max_completion_tokens\"", b"\"max_output_tokens\""];
+    /// No more of either end is read: this runs on the threads that serve connections.
+    const MAX_SCANNED_BYTES: usize = 64 << 10;
+    /// No model writes more in one reply, so that a number in a text cannot use up a day.
+    const MAX_OUTPUT: u64 = 128_000;
+    if expansion(headers) > 1 {
+        return None;
+    }
+    let number = |rest: &[u8]| {
+        let rest = rest.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+        let digits = rest.iter().take(12).take_while(|byte| byte.is_ascii_digit()).count();
+        std::str::from_utf8(&rest[..digits]).ok()?.parse::<u64>().ok()
+    };
+    let ends =
+        [&body[..body.len().min(MAX_SCANNED_BYTES)], &body[body.len().saturating_sub(MAX_SCANNED_BYTES)..]];
+    let found = ends.into_iter().flat_map(|part| {
+        NAMES.into_iter().flat_map(move |name| {
+            memchr::memmem::find_iter(part, name).filter_map(move |at| number(&part[at + name.len()..]))
+        })
+    });
+    found.max().map(|output| Tokens(output.min(MAX_OUTPUT)))
+}
+
 /// About how many bytes so many tokens are.
 pub(super) fn bytes_of(tokens: Tokens) -> usize {
     usize::try_from(tokens.number()).unwrap_or(usize::MAX).saturating_mul(BYTES_OF_A_TOKEN)
@@ -346,6 +372,20 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+
+    #[test]
+    fn the_output_that_a_request_asks_for_is_found_at_either_end() {
+        let plain = HeaderMap::new();
+        let asked = |body: &str| requested_output(&plain, body.as_bytes()).map(Tokens::number);
+        assert_eq!(asked(r#"{"max_tokens" : 4096,"messages":[]}"#), Some(4_096));
+        let long = "x".repeat(200 << 10);
+        assert_eq!(asked(&format!(r#"{{"messages":["{long}"],"max_output_tokens":512}}"#)), Some(512));
+        assert_eq!(asked(&format!(r#"{{"a":"{long}","max_completion_tokens":9,"b":"{long}"}}"#)), None);
+        assert_eq!(asked(r#"{"max_tokens":99999999999,"max_completion_tokens":7}"#), Some(128_000));
+        assert_eq!((asked(r#"{"max_tokens":null}"#), asked("")), (None, None));
+        let packed = HeaderMap::from_iter([(http::header::CONTENT_ENCODING, "gzip".parse().unwrap())]);
+        assert_eq!(requested_output(&packed, br#"{"max_tokens":5}"#), None);
+    }
 
     fn packed(encoding: &'static str) -> HeaderMap {
         HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(encoding))])

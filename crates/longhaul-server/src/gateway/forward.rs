@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{
-    ALT_SVC, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, EXPECT, HOST, REFRESH, SET_COOKIE,
+    ALT_SVC, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, COOKIE, EXPECT, HOST, REFRESH, SET_COOKIE,
     STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
@@ -136,6 +136,8 @@ pub(super) fn outgoing(headers: &HeaderMap) -> HeaderMap {
     for name in &ours {
         headers.remove(name);
     }
+    // The pass of the dashboard is nobody else's; what other pages of this machine set goes with it.
+    headers.remove(COOKIE);
     headers
 }
 

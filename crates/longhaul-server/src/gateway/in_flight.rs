@@ -26,8 +26,9 @@ use crate::agents::Moment;
 use crate::store::{Action as TrafficAction, Day, Traffic};
 use crate::upstream::Trouble;
 
-/// The output that is reserved for an answer before it is known: a short one. Longer answers are charged when they end.
-const OUTPUT_RESERVE: Tokens = Tokens(1_000);
+/// The output that is reserved for an answer where the request does not say how long it may be: a short one. Longer answers are
+/// charged when they end.
+pub(super) const OUTPUT_RESERVE: Tokens = Tokens(1_000);
 /// The status in the log of a request whose client left before there was one, as nginx writes it.
 const CLIENT_LEFT: u16 = 499;
 
@@ -83,18 +84,20 @@ struct Account {
 pub(super) struct Reservation {
     tokens: Tokens,
     day: Day,
+    /// Whether the store counts it; else this process alone does.
+    is_stored: bool,
 }
 
 impl Gateway {
-    /// Admits a request of so many tokens. A key with a limit of tokens a day has an estimate counted before anything is spent, so that
+    /// Admits a request of so many tokens, with the output that it may ask for. A key with a limit of tokens a day has an estimate counted before anything is spent, so that
     /// requests made at once count against each other, at every gateway of the store.
     pub(super) async fn admit(
         self: &Arc<Self>,
         guest: &Guest,
         (dialect, kind): (Dialect, Kind),
-        tokens: Tokens,
+        (tokens, output): (Tokens, Tokens),
     ) -> Result<InFlight, Closed> {
-        let reserved = self.reserve(guest, tokens).await?;
+        let reserved = self.reserve(guest, tokens + output).await?;
         Ok(InFlight(Some(Box::new(Account {
             gateway: Arc::clone(self),
             guest: guest.clone(),
@@ -116,19 +119,26 @@ impl Gateway {
     async fn reserve(&self, guest: &Guest, tokens: Tokens) -> Result<Reservation, Closed> {
         let now = self.now();
         let day = Day::of(now);
-        let none = Reservation { tokens: Tokens::ZERO, day };
+        let none = Reservation { tokens: Tokens::ZERO, day, is_stored: false };
         let limited =
             guest.granted.as_ref().and_then(|granted| Some((granted.id, granted.limits.tokens_per_day?)));
         let Some((key, most)) = limited else { return Ok(none) };
-        let tokens = tokens + OUTPUT_RESERVE;
-        match self.store.reserve_for_key(key, tokens, most, day).await {
-            Ok(true) => Ok(Reservation { tokens, day }),
-            Ok(false) => Err(Closed::daily_limit(most, day.left(now))),
+        let is_stored = match self.store.reserve_for_key(key, tokens, most, day).await {
+            Ok(true) => true,
+            Ok(false) => {
+                self.uses.set(key, day, most);
+                return Err(Closed::daily_limit(most, day.left(now)));
+            }
             Err(error) => {
                 tracing::warn!("the store did not count what a key is about to use: {error}");
-                Ok(none)
+                if self.uses.used(key, day) >= most {
+                    return Err(Closed::daily_limit(most, day.left(now)));
+                }
+                false
             }
-        }
+        };
+        self.uses.replace(key, day, Tokens::ZERO, tokens);
+        Ok(Reservation { tokens, day, is_stored })
     }
 }
 
@@ -378,12 +388,16 @@ impl Account {
     /// Replaces the reservation by what was spent.
     async fn charge(&self, spent: Tokens) {
         let Some(granted) = &self.guest.granted else { return };
-        let Reservation { tokens, day } = self.reserved;
+        let Reservation { tokens, day, is_stored } = self.reserved;
         if (tokens, spent) == (Tokens::ZERO, Tokens::ZERO) {
             return;
         }
-        if let Err(error) = self.gateway.store.settle_key(granted.id, tokens, spent, day).await {
-            tracing::warn!("the store did not count what a key used: {error}");
+        let gateway = &self.gateway;
+        gateway.uses.replace(granted.id, day, tokens, spent);
+        let stored = if is_stored { tokens } else { Tokens::ZERO };
+        match gateway.store.settle_key(granted.id, stored, spent, day).await {
+            Ok(total) => gateway.uses.set(granted.id, day, total),
+            Err(error) => tracing::warn!("the store did not count what a key used: {error}"),
         }
     }
 }

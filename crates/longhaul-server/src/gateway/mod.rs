@@ -32,6 +32,7 @@ mod events;
 mod forward;
 mod in_flight;
 mod keep_alive;
+mod known_uses;
 mod ladder;
 mod listen;
 mod live;
@@ -73,6 +74,7 @@ use body::Room;
 use dashboard::Dashboard;
 use door::{Closed, Door, Guest};
 use keep_alive::Purse;
+use known_uses::KnownUses;
 use live::Live;
 use pending::Pending;
 use tally::Tally;
@@ -107,6 +109,7 @@ pub struct Gateway {
     tally: Tally,
     /// What is still to be written down of answers that have ended.
     pending: Pending,
+    uses: KnownUses,
     /// What was spent on keeping caches warm.
     purse: Purse,
     /// The threads for all that takes processor time.
@@ -139,6 +142,7 @@ impl Gateway {
             chains: std::array::from_fn(|_| Mutex::default()),
             tally: Tally::new(),
             pending: Pending::default(),
+            uses: KnownUses::default(),
             purse: Purse::default(),
             pool: Pool::for_this_machine(),
             requests: AtomicU64::new(0),
@@ -237,12 +241,12 @@ impl Gateway {
         let Some((key, most)) = limited else { return Ok(guest) };
         let day = Day::of(now);
         match self.store.used_by_key(key, day).await {
-            Ok(used) if used >= most => Err(Closed::daily_limit(most, day.left(now))),
-            Ok(_) => Ok(guest),
-            Err(error) => {
-                tracing::warn!("the store does not say what a key used: {error}");
-                Ok(guest)
-            }
+            Ok(used) => self.uses.set(key, day, used),
+            Err(error) => tracing::warn!("the store does not say what a key used: {error}"),
         }
+        if self.uses.used(key, day) >= most {
+            return Err(Closed::daily_limit(most, day.left(now)));
+        }
+        Ok(guest)
     }
 }

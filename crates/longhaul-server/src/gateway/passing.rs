@@ -21,7 +21,7 @@ use tracing::Instrument as _;
 
 use super::body::Pace;
 use super::door::Guest;
-use super::in_flight::{InFlight, Kind};
+use super::in_flight::{InFlight, Kind, OUTPUT_RESERVE};
 use super::native::{self, Count, Seal, Taken};
 use super::prepare::Job;
 use super::relay::{Ending, How};
@@ -123,10 +123,11 @@ impl Gateway {
         }
         let costs = !FREE_METHODS.contains(&parts.method);
         let (body, paid) = if costs {
-            let flight = match self.admit(&guest, (dialect, Kind::Other), announced(&parts)).await {
-                Ok(flight) => flight,
-                Err(closed) => return closed.answer(dialect),
-            };
+            let flight =
+                match self.admit(&guest, (dialect, Kind::Other), (announced(&parts), OUTPUT_RESERVE)).await {
+                    Ok(flight) => flight,
+                    Err(closed) => return closed.answer(dialect),
+                };
             let (body, bytes) = counted(body, body::expansion(&parts.headers));
             (body, Some(Paid { flight: Some(flight), bytes, tail: UsageTail::default() }))
         } else {

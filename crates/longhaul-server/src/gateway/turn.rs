@@ -16,7 +16,7 @@ use tracing::Instrument as _;
 use super::aside::{Asked, Spent, Talk};
 use super::body::{MAX_INLINE_BYTES, NoText, Pace};
 use super::door::{self, Guest};
-use super::in_flight::{InFlight, Kind};
+use super::in_flight::{InFlight, Kind, OUTPUT_RESERVE};
 use super::keep_alive::Warm;
 use super::ladder::{Facts, Ladder, Refusal, Rung};
 use super::native::Seal;
@@ -85,7 +85,8 @@ impl Gateway {
             }
         };
         let estimate = body::estimate(&parts.headers, original.len());
-        let flight = match self.admit(&guest, (dialect, Kind::Model), estimate).await {
+        let output = body::requested_output(&parts.headers, &original).unwrap_or(OUTPUT_RESERVE);
+        let flight = match self.admit(&guest, (dialect, Kind::Model), (estimate, output)).await {
             Ok(flight) => flight,
             Err(closed) => {
                 tracing::warn!(status = closed.status.as_u16(), "refused: {}", closed.said);

@@ -180,6 +180,12 @@ impl Session {
         let Some(size) = self.gauge.last() else {
             return Reaction::GiveUp(format!("{trouble}; how large it was is not known"));
         };
+        // Where the request takes less than a quarter of the window, the reply that it asks for is too long, and no compaction helps.
+        if let Trouble::TooLong { maximum: Some(maximum), .. } = trouble
+            && size < *maximum / 4
+        {
+            return Reaction::GiveUp(format!("{trouble}; ask for a shorter reply"));
+        }
         let smaller = |before: Tokens| size <= before.share(1.0 - PROGRESS);
         if self.state.refused.is_some_and(|before| !smaller(before)) {
             return Reaction::GiveUp(format!("{trouble}; it could not be made smaller"));

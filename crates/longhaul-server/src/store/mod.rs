@@ -155,8 +155,8 @@ enum Backend {
 }
 
 /// A file that must not grow any more is a full store, and not the end of the process: whoever listens to the signal that the system
-/// sends for it gets an error from the write instead.
-fn survive_file_size_limit() {
+/// sends for it gets an error from the write instead. It needs a runtime to be entered, and holds for the rest of the process.
+pub fn survive_file_size_limit() {
     #[cfg(unix)]
     if tokio::runtime::Handle::try_current().is_ok() {
         let signal = rustix::process::Signal::XFSZ.as_raw();

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use longhaul_engine::{Dialect, Tokens};
 use longhaul_server::agents::Moment;
-use longhaul_server::store::Limits;
+use longhaul_server::store::{Limits, Place, Store, Sync};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use crate::echo::Echo;
-use crate::ground::{Agent, Ground, settings, with_window};
+use crate::ground::{Agent, Folder, Ground, settings, with_window};
 use crate::raw::{connect, path, read_until, short};
 use crate::simulator::{Delivery, Ended, Next, Pieces, Say, Settings, Simulator, says};
 use crate::street::{closed, eventually, holding, post};
@@ -118,6 +118,47 @@ async fn requests_made_at_once_count_against_each_other() {
         (spent..spent + 500).contains(&used(&ground, "somebody").await)
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_output_that_requests_ask_for_is_reserved_too() {
+    let simulator = Simulator::start(Settings::default()).await;
+    let ground = Ground::start(closed(holding(&simulator.origin(), HELD)), &simulator).await;
+    let key = limited(&ground, "somebody", 100_000).await;
+    let mut body = short(Dialect::Messages, "hi");
+    body["max_tokens"] = 25_000.into();
+    simulator.deliver(Delivery { after: Duration::from_millis(500), ..Delivery::default() });
+    let shown = [("x-longhaul-key", key.as_str())];
+    let asked = (0..30).map(|_| post(&ground, "/v1/messages", &shown, body.to_string()));
+    let answers = futures_util::future::join_all(asked).await;
+    let accepted = answers.iter().filter(|response| response.status() == 200).count();
+    assert_eq!(accepted, 4, "four replies of 25,000 tokens are the limit");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_holds_while_the_store_does_not_answer() {
+    let simulator = Simulator::start(Settings::default()).await;
+    let folder = Folder::new();
+    let store = Store::open(&Place::File(folder.path().join("store.db")), Sync::Normal).await.unwrap();
+    let settings = closed(holding(&simulator.origin(), HELD));
+    let ground = Ground::with_store(settings, store, simulator.clock()).await;
+    let key = limited(&ground, "somebody", 3_000).await;
+    let shown = [("x-longhaul-key", key.as_str())];
+    let mut agent = Agent::new(MODEL);
+    agent.step(2_000);
+    let status = async || {
+        let response = post(&ground, "/v1/messages", &shown, agent.body().to_string()).await;
+        let status = response.status().as_u16();
+        response.bytes().await.unwrap();
+        status
+    };
+    assert_eq!(status().await, 200);
+    eventually("the limit is reached", async || used(&ground, "somebody").await >= 3_000).await;
+    assert_eq!(status().await, 429);
+    std::fs::remove_file(folder.path().join("store.db")).unwrap();
+    for _ in 0..5 {
+        assert_eq!(status().await, 429);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,6 +45,19 @@ async fn a_maximum_that_a_provider_names_becomes_the_window_and_the_request_is_r
 }
 
 #[tokio::test]
+async fn a_reply_that_is_too_long_is_no_reason_to_compact() {
+    let mut session = Session::new(settings(200_000));
+    let mut agent = Agent::new();
+    agent.fill(40_000);
+    let body = agent.body();
+    request(&mut session, &body, NOON).await;
+    let refused = Trouble::TooLong { maximum: Some(Tokens(200_000)), sent: Some(Tokens(40_000)) };
+    let (reaction, _) = session.failed(&refused, at(1)).await;
+    assert!(matches!(&reaction, Reaction::GiveUp(why) if why.contains("a shorter reply")), "{reaction:?}");
+    assert_ne!(request(&mut session, &body, at(2)).await.action, Action::Compacted);
+}
+
+#[tokio::test]
 async fn a_refusal_without_a_number_is_retried_once_per_progress_and_never_in_a_loop() {
     let mut session = Session::new(settings(100_000));
     let mut agent = Agent::new();

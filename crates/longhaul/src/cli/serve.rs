@@ -29,8 +29,8 @@ Example:
   longhaul run --upstream http://127.0.0.1:11434/v1 -- aider --model openai/qwen3
 
 A gateway of its own on a free port of this machine, what the agent needs to find it, and the agent's own compaction switched off where \
-a variable or an option can do that: for this run, and in no file of the agent's. Known are claude, codex, opencode, pi, aider and \
-hermes; any other program gets ANTHROPIC_BASE_URL, OPENAI_BASE_URL and OPENAI_API_BASE. One of those that you have set already is where \
+a variable or an option can do that: for this run, and in no file of the agent's. Known are claude, codex, opencode, pi, aider, \
+hermes and mini; any other program gets ANTHROPIC_BASE_URL, OPENAI_BASE_URL and OPENAI_API_BASE. One of those that you have set already is where \
 the gateway sends requests to.
 
 The gateway has a random key that only the agent gets, so nobody else on this machine can use it. Its dashboard is at the address with \

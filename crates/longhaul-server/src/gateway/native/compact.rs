@@ -17,7 +17,7 @@ use super::told::{Says, Told};
 use super::{COMPACTION, Due, share, unfold};
 use crate::gateway::body::Pace;
 use crate::gateway::commands;
-use crate::gateway::in_flight::Kind;
+use crate::gateway::in_flight::{Kind, OUTPUT_RESERVE};
 use crate::gateway::passing::Paid;
 use crate::gateway::prepare::Job;
 use crate::gateway::speech::{self, Form};
@@ -168,7 +168,7 @@ impl Gateway {
             && gateway.settings.compression.is_on()
             && !turn::is_bypassed(&parts.headers);
         let estimate = body::estimate(&parts.headers, original.len());
-        let flight = match gateway.admit(&guest, (dialect, Kind::Other), estimate).await {
+        let flight = match gateway.admit(&guest, (dialect, Kind::Other), (estimate, OUTPUT_RESERVE)).await {
             Ok(flight) => flight,
             Err(closed) => return closed.answer(dialect),
         };

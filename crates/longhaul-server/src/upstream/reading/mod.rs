@@ -22,6 +22,8 @@ use draft::{Draft, Odd};
 
 /// No answer is larger; an upstream that goes on for ever must not fill the memory.
 const LARGEST: usize = 64 * 1024 * 1024;
+/// About how many bytes of text a token has, for output that nobody has counted yet.
+const BYTES_OF_A_TOKEN: u64 = 4;
 /// What an event stream can begin with, a comment too.
 const FIELDS: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
 /// The mark of UTF-8, which can stand before anything.
@@ -38,6 +40,8 @@ pub struct Reading {
     read: usize,
     /// The events with data so far.
     events: u64,
+    /// The bytes of text that these events brought.
+    delta_bytes: u64,
 }
 
 /// What is known of an answer that was not read to its end.
@@ -45,7 +49,7 @@ pub struct Reading {
 pub struct SoFar {
     /// The provider's own count, as far as it was told.
     pub usage: Option<Usage>,
-    /// The output so far, estimated: an event of a stream is at least one token, and four bytes of a document are one.
+    /// The output so far, estimated: four bytes of text are a token, and an event of a stream is at least one.
     pub output: Tokens,
 }
 
@@ -77,6 +81,7 @@ impl Reading {
             draft: Draft::default(),
             read: 0,
             events: 0,
+            delta_bytes: 0,
         }
     }
 
@@ -105,8 +110,8 @@ impl Reading {
     #[must_use]
     pub fn so_far(&self) -> SoFar {
         let output = match &self.shape {
-            Shape::Events(_) => Tokens(self.events),
-            Shape::Open(bytes) | Shape::Json(bytes) => Tokens(bytes.len() as u64 / 4),
+            Shape::Events(_) => Tokens(self.events.max(self.delta_bytes / BYTES_OF_A_TOKEN)),
+            Shape::Open(bytes) | Shape::Json(bytes) => Tokens(bytes.len() as u64 / BYTES_OF_A_TOKEN),
         };
         SoFar { usage: self.draft.usage(), output }
     }
@@ -168,8 +173,11 @@ impl Reading {
                 self.draft.ended |= self.dialect == Dialect::Chat;
             } else if !data.is_empty() {
                 self.events += 1;
-                let value = serde_json::from_slice(&data)
+                let value: Value = serde_json::from_slice(&data)
                     .map_err(|_| self.garbled(&String::from_utf8_lossy(&data)))?;
+                let choices = value["choices"].as_array().into_iter().flatten();
+                let deltas = choices.map(|choice| &choice["delta"]).chain([&value["delta"]]);
+                self.delta_bytes += deltas.map(text_bytes).sum::<u64>();
                 let read = match self.dialect {
                     Dialect::Chat => chat::event(&value, &mut self.draft),
                     Dialect::Messages => messages::event(&value, &mut self.draft),
@@ -197,6 +205,16 @@ impl Reading {
 
     fn garbled(&self, text: &str) -> Trouble {
         Trouble::Garbled(said::shown(&self.upstream, text))
+    }
+}
+
+/// The bytes of all text in a value.
+fn text_bytes(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64,
+        Value::Array(list) => list.iter().map(text_bytes).sum(),
+        Value::Object(fields) => fields.values().map(text_bytes).sum(),
+        _ => 0,
     }
 }
 

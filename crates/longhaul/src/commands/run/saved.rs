@@ -31,7 +31,8 @@ pub(super) fn line(sums: &Sums, program: &str) -> String {
     if sums.spent > Dollars::ZERO {
         said.push(format!("{} spent", sums.spent));
     }
-    if let Some(Dollars(less)) = sums.saved {
+    // Without a compaction there is nothing to compare with, and small errors of the estimate would read like a loss.
+    if let Some(Dollars(less)) = sums.saved.filter(|_| sums.compactions > 0) {
         let (amount, word) = (Dollars(less.abs()), if less < 0.0 { "more" } else { "less" });
         said.push(format!("{amount} {word} than with no compaction"));
     }
