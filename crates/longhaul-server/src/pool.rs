@@ -35,6 +35,15 @@ pub struct Owner(pub i64);
 impl Owner {
     /// Whoever looks at the whole store, and requests of which the tenant is not known.
     pub const EVERYBODY: Self = Self(0);
+
+    /// The owner of work on a request of so many bytes. Large requests of a tenant take turns of their own, so that its small ones do
+    /// not wait behind them: in a gateway without keys all clients are one tenant.
+    #[must_use]
+    pub(crate) fn of_bytes(self, bytes: usize) -> Self {
+        const LARGE_REQUEST_BYTES: usize = 512 << 10;
+        // Numbers of tenants are positive, so the complement is nobody else's.
+        if bytes < LARGE_REQUEST_BYTES { self } else { Self(!self.0) }
+    }
 }
 
 /// Why a job was not done.
@@ -504,6 +513,24 @@ mod tests {
             busy += usize::from(hog.await.unwrap() == Err(NotDone::Busy));
         }
         assert_eq!(busy, 3);
+    }
+
+    #[tokio::test]
+    async fn small_requests_do_not_wait_behind_large_ones_of_the_same_owner() {
+        let pool = Arc::new(Pool::new(2, 64));
+        let (finish, finished) = mpsc::channel::<()>();
+        let finished = Arc::new(Mutex::new(finished));
+        for _ in 0..4 {
+            let (pool, finished) = (Arc::clone(&pool), Arc::clone(&finished));
+            let hog = move || finished.lock().unwrap().recv().is_ok();
+            tokio::spawn(async move { pool.compute(Owner(1).of_bytes(4 << 20), hog).await });
+        }
+        while pool.shared.queue().jobs < 4 {
+            tokio::task::yield_now().await;
+        }
+        let small = tokio::time::timeout(LONG, pool.compute(Owner(1).of_bytes(4 << 10), || 5)).await;
+        assert_eq!(small.expect("it has turns of its own"), Ok(5));
+        drop(finish);
     }
 
     #[tokio::test]

@@ -101,7 +101,9 @@ impl Job {
         let gateway = &self.gateway;
         let limit = gateway.settings.limits.deadline + gateway.settings.session.max_wait;
         let mut late = StopOnDrop(Stop::new());
-        let work = gateway.pool.run(self.tenant.owner(), work(Arc::clone(self), late.0.clone()));
+        let work = gateway
+            .pool
+            .run(self.tenant.owner().of_bytes(self.text.len()), work(Arc::clone(self), late.0.clone()));
         let done = timeout(limit, work).await;
         if done.is_ok() {
             late.0 = Stop::default();

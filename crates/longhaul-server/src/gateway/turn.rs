@@ -154,7 +154,8 @@ impl Call {
 
     /// Whose work it is in the pool.
     fn owner(&self) -> Owner {
-        self.guest.tenant.as_ref().map_or(Owner::EVERYBODY, Tenant::owner)
+        let owner = self.guest.tenant.as_ref().map_or(Owner::EVERYBODY, Tenant::owner);
+        owner.of_bytes(self.original.len())
     }
 
     /// The body as text, or why it has to go as it came.

@@ -49,7 +49,7 @@ fn a_session_is_compacted_from_another_terminal_with_its_next_request() {
     let messages = |at: usize| upstream.asked()[at]["messages"].as_array().unwrap().clone();
     let bytes = |messages: &[Value]| json!(messages).to_string().len();
     assert!(
-        2 * bytes(&messages(1)) < bytes(&messages(0)),
+        3 * bytes(&messages(1)) < 2 * bytes(&messages(0)),
         "{} and {}",
         bytes(&messages(1)),
         bytes(&messages(0))
