@@ -66,7 +66,7 @@ pub fn whole(text: &str) -> Option<Relayed> {
     let trimmed = text.trim_end();
     let at = trimmed.len() - trimmed.trim_start().len();
     let inner = &trimmed[at..];
-    TABLE.wrappers.iter().filter(|wrapper| wrapper.starts.is_none()).find_map(|wrapper| {
+    let wrapped = TABLE.wrappers.iter().filter(|wrapper| wrapper.starts.is_none()).find_map(|wrapper| {
         let tagged = wrapper.tag.as_deref().and_then(|tag| inside(inner, tag));
         // In a message of its own the wording alone is enough.
         let bare = || (!wrapper.opens.is_empty()).then_some(0..inner.len());
@@ -74,7 +74,21 @@ pub fn whole(text: &str) -> Option<Relayed> {
         let words = wrapper.words(&inner[within.clone()])?;
         let (start, end) = (at + within.start + words.start, at + within.start + words.end);
         Some(Relayed { by: wrapper.by, section: at..trimmed.len(), words: start..end })
+    });
+    wrapped.or_else(|| {
+        let Relayed { by, words, .. } = report_inside(inner)?;
+        Some(Relayed { by, section: at..trimmed.len(), words: at + words.start..at + words.end })
     })
+}
+
+/// The report of another agent at the end of a section that opens with words of the host's own, whatever they are.
+fn report_inside(text: &str) -> Option<Relayed> {
+    let within = tags().find_map(|tag| inside(text, tag))?;
+    let section = text[within.clone()].trim_end();
+    let start = section_before(section).filter(|start| *start > 0)?;
+    let nested = whole(&section[start..]).filter(|nested| nested.by == By::Agent)?;
+    let moved = |place: usize| within.start + start + place;
+    Some(Relayed { words: moved(nested.words.start)..moved(nested.words.end), ..nested })
 }
 
 /// The words that a host put behind a tool's output, oldest first, and where its sections begin.
@@ -249,6 +263,18 @@ mod tests {
         let both = format!("ok\n\n{TYPED}\n{report}");
         assert!(matches!(words(&both)[..], [(By::Person, _), (By::Agent, _)]), "{:?}", words(&both));
         assert!(whole(report).is_some_and(|relayed| relayed.by == By::Agent));
+        let announced = format!(
+            "<system-reminder>\nAn event of the program, no input of the user.\n\n{report}\n</system-reminder>"
+        );
+        let nagged =
+            format!("ok\n\n{announced}\n\n<system-reminder>\nUse the task tools.\n</system-reminder>");
+        assert!(
+            matches!(words(&nagged)[..], [(By::Agent, told)] if told.contains("All 7 are green.")),
+            "{:?}",
+            words(&nagged)
+        );
+        let order = TYPED.replace("<system-reminder>", "<system-reminder>\nLook:\n<feedback>x</feedback>\n");
+        assert_eq!(words(&order), [], "only reports are looked for inside");
     }
 
     #[test]
