@@ -284,6 +284,9 @@ impl Gateway {
                 claim.begins(stop);
                 let turn = claim.session().compress(compress, incoming, self.now()).await;
                 claim.ends();
+                if turn.action == session::Action::Compacted {
+                    self.tally.compacted_by_hand();
+                }
                 let said = if turn.said.is_empty() { turn.reason } else { turn.said.join("\n") };
                 self.live.ends_with(&claim, incoming.chain.last());
                 Ok(said)

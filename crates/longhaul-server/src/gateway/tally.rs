@@ -157,6 +157,11 @@ impl Tally {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner).commands += 1;
     }
 
+    /// A session was compacted because somebody typed so.
+    pub(super) fn compacted_by_hand(&self) {
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner).compactions += 1;
+    }
+
     /// A model reached back.
     pub(super) fn recalled(&self, tool: Tool) {
         self.count("longhaul_recalls_total", &[("tool", tool.name())], 1);

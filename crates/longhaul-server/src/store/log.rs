@@ -1,5 +1,7 @@
 //! The log: which session a history belongs to, and what of it is new.
 
+use std::sync::Arc;
+
 use longhaul_engine::Dialect;
 use longhaul_engine::identity::Identity;
 use longhaul_engine::redact::{Redacted, SessionKey};
@@ -58,6 +60,10 @@ pub enum Appended {
     /// Another was faster, and wrote under another key: make it ready again.
     Stale,
 }
+
+/// How many messages are written in one transaction: some tenths of a second on a slow disk, so that nobody takes the store for sick
+/// because somebody else has a long history.
+const MAX_MESSAGES_AT_ONCE: usize = 1_000;
 
 /// The deepest message of a history that the log has.
 #[derive(Debug, Clone)]
@@ -135,8 +141,8 @@ async fn number_of(sql: &mut dyn Sql, tenant: &Tenant, identity: &Identity) -> R
     row.map(|row| row.int(0)).transpose()
 }
 
-/// Writes what is new of a request.
-async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<Appended> {
+/// Writes what is new of a request, up to its first `length` messages. The request itself is noted with its last message.
+async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch, length: usize) -> Result<Appended> {
     let Some(first) = batch.chain.first() else {
         return Err(StoreError::Wrong("a body without messages has no session".to_owned()));
     };
@@ -150,7 +156,7 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
     if let Some(lock) = sql.flavour().lock {
         sql.run(lock, &[lock_number(first).into()]).await?;
     }
-    let located = locate(sql, tenant, &batch.chain).await?;
+    let located = locate(sql, tenant, &batch.chain[..length]).await?;
     let known = located.as_ref().map_or(0, |located| located.known);
     let is_ours = located.as_ref().is_none_or(|located| located.session.key == batch.key);
     if known < batch.known || !is_ours {
@@ -169,7 +175,7 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
             return Ok(Appended::Stale);
         }
     }
-    let length = batch.chain.len();
+    let is_whole = length == batch.chain.len();
     let located = match located {
         // All of it is known: the client asks again, or has gone back.
         Some(Located { session, .. }) if known == length && session.state != State::Deleted => {
@@ -200,19 +206,9 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
         messages.push(NewMessage { place, step, identity: &batch.chain[place], entry });
     }
     message::enter(sql, tenant, &session, &messages).await?;
-    let count = "SELECT coalesce(max(number), 0) FROM requests WHERE session = $1 AND tenant = $2";
-    let row = sql.row(count, &[session.id.0.into(), tenant.id.into()]).await?;
-    let request = row.map_or(Ok(0), |row| row.int(0))? + 1;
-    let made = "INSERT INTO requests (session, number, tenant, length, envelope, at) VALUES ($1, $2, $3, $4, $5, $6)";
-    let values = [
-        session.id.0.into(),
-        request.into(),
-        tenant.id.into(),
-        length.into(),
-        envelope.into(),
-        batch.at.0.into(),
-    ];
-    sql.run(made, &values).await?;
+    if is_whole {
+        note_request(sql, tenant, &session, batch, envelope).await?;
+    }
     let model = batch.model.as_ref().map(Redacted::as_str);
     let update =
         "UPDATE sessions SET length = $1, model = $2, updated = $3, lead = $4 WHERE id = $5 AND tenant = $6";
@@ -222,6 +218,29 @@ async fn append(sql: &mut dyn Sql, tenant: &Tenant, batch: &Batch) -> Result<App
     sql.run(update, &values).await?;
     let (model, updated) = (model.map(str::to_owned), batch.at);
     Ok(Appended::Done { session: Session { model, length, lead, updated, ..session }, new: length - known })
+}
+
+/// Notes that a request came, with what stood around its messages.
+async fn note_request(
+    sql: &mut dyn Sql,
+    tenant: &Tenant,
+    session: &Session,
+    batch: &Batch,
+    envelope: i64,
+) -> Result<()> {
+    let count = "SELECT coalesce(max(number), 0) FROM requests WHERE session = $1 AND tenant = $2";
+    let row = sql.row(count, &[session.id.0.into(), tenant.id.into()]).await?;
+    let request = row.map_or(Ok(0), |row| row.int(0))? + 1;
+    let made = "INSERT INTO requests (session, number, tenant, length, envelope, at) VALUES ($1, $2, $3, $4, $5, $6)";
+    let values = [
+        session.id.0.into(),
+        request.into(),
+        tenant.id.into(),
+        batch.chain.len().into(),
+        envelope.into(),
+        batch.at.0.into(),
+    ];
+    sql.run(made, &values).await.map(drop)
 }
 
 /// A session of its own.
@@ -317,10 +336,24 @@ async fn requests(sql: &mut dyn Sql, tenant: &Tenant, SessionId(session): Sessio
 }
 
 impl Store {
-    /// Writes what is new of a request.
+    /// Writes what is new of a request. A long history is written in parts, between which others have their turn.
     pub async fn append(&self, tenant: &Tenant, batch: Batch) -> Result<Appended> {
-        let with = (tenant.clone(), batch);
-        self.write(work(with, |sql, (tenant, batch)| Box::pin(append(sql, tenant, batch)))).await
+        let whole = batch.chain.len();
+        let batch = Arc::new(batch);
+        let (mut length, mut added) = (batch.known, 0);
+        loop {
+            length = whole.min(length + MAX_MESSAGES_AT_ONCE);
+            let with = (tenant.clone(), Arc::clone(&batch), length);
+            let part =
+                work(with, |sql, (tenant, batch, length)| Box::pin(append(sql, tenant, batch, *length)));
+            match self.write(part).await? {
+                Appended::Done { session, new } if length == whole => {
+                    return Ok(Appended::Done { session, new: added + new });
+                }
+                Appended::Done { new, .. } => added += new,
+                Appended::Stale => return Ok(Appended::Stale),
+            }
+        }
     }
 
     /// The session that a history goes on from, and how many of its messages are known.

@@ -87,8 +87,10 @@ async fn an_undo_says_how_long_it_holds_and_keeps_its_word() {
         assert_eq!(header(&response, "x-longhaul-action"), "none", "somebody speaks, and it is still undone");
         answer(response).await;
     }
+    let before = ground.gateway.sums().compactions;
     let said = ask(&ground, &agent, "/compress").await;
     assert!(said.contains("compacted:"), "{said}");
+    assert_eq!(ground.gateway.sums().compactions, before + 1, "one that somebody typed counts, too");
 }
 
 /// The body of an agent that sets a breakpoint of its own at the end.

@@ -16,6 +16,7 @@ tests! {
         what_is_sent_again_writes_nothing,
         what_grew_writes_only_what_is_new,
         a_shorter_history_is_the_same_session,
+        a_history_that_is_written_in_parts_is_one_session_and_one_request,
         an_edited_message_forks_and_what_is_shared_is_stored_once,
         a_fork_takes_over_the_newest_view_of_what_it_shares,
         a_fork_can_undo_and_redo_the_view_that_it_took_over,
@@ -83,6 +84,22 @@ async fn what_grew_writes_only_what_is_new(ground: Ground) {
                 .all(|pair| pair[0].length < pair[1].length && pair[0].number < pair[1].number)
         );
     }
+}
+
+async fn a_history_that_is_written_in_parts_is_one_session_and_one_request(ground: Ground) {
+    let (store, tenant) = ground.opened().await;
+    let turns = steps(0, 1_600, 1);
+    let text = body(Dialect::Chat, &turns);
+    let whole = record(&store, &tenant, &text).await;
+    assert!(whole.new > 3_000, "{} messages", whole.new);
+    assert_eq!(whole.session.length, whole.new);
+    assert_eq!(store.requests(&tenant, &whole.session).await.unwrap().len(), 1);
+    assert_eq!(store.sessions(&tenant, 9).await.unwrap().len(), 1);
+    let given = store.body(&tenant, &whole.session, At::Original).await.unwrap();
+    assert_eq!(given, text);
+    let again = record(&store, &tenant, &text).await;
+    assert_eq!((again.session.id, again.new), (whole.session.id, 0));
+    assert_eq!(store.faults().await.unwrap(), Vec::<String>::new());
 }
 
 async fn a_shorter_history_is_the_same_session(ground: Ground) {
