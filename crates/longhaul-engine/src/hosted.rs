@@ -28,6 +28,7 @@ struct Wrapper {
     opens: String,
     #[serde(default)]
     closes: Vec<String>,
+    within: Option<String>,
 }
 
 table! {
@@ -192,8 +193,19 @@ impl Wrapper {
         let end =
             self.closes.iter().filter_map(|close| words.rfind(close.as_str())).max().unwrap_or(words.len());
         let words = words[..end].trim_end();
-        (!words.is_empty()).then_some(start..start + words.len())
+        let inner = self.within.as_deref().and_then(|tag| between(words, tag));
+        let inner = inner.unwrap_or(0..words.len());
+        (!inner.is_empty()).then_some(start + inner.start..start + inner.end)
     }
+}
+
+/// What stands between a tag and the last end of it, without blanks around it.
+fn between(text: &str, tag: &str) -> Option<Range<usize>> {
+    let start = text.find(&format!("<{tag}>"))? + tag.len() + 2;
+    let end = text.rfind(&format!("</{tag}>")).filter(|end| *end >= start)?;
+    let inner = text[start..end].trim_end();
+    Some(end - text[start..end].trim_start().len()..start + inner.len())
+        .filter(|inner| inner.start < inner.end)
 }
 
 /// A result that says that a person refused the call, with what the person said.
@@ -268,11 +280,7 @@ mod tests {
         );
         let nagged =
             format!("ok\n\n{announced}\n\n<system-reminder>\nUse the task tools.\n</system-reminder>");
-        assert!(
-            matches!(words(&nagged)[..], [(By::Agent, told)] if told.contains("All 7 are green.")),
-            "{:?}",
-            words(&nagged)
-        );
+        assert_eq!(words(&nagged), [(By::Agent, "All 7 are green.")]);
         let order = TYPED.replace("<system-reminder>", "<system-reminder>\nLook:\n<feedback>x</feedback>\n");
         assert_eq!(words(&order), [], "only reports are looked for inside");
     }
