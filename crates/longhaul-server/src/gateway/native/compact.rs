@@ -37,6 +37,8 @@ const SHORTENED: &str = "[Longhaul checkpoint: earlier tool output was shortened
 pub(in crate::gateway) struct Folded {
     /// The body.
     body: String,
+    /// The length of the request that it takes the place of, in bytes.
+    original_bytes: usize,
     /// The words that stand in it for what is gone.
     checkpoint: Option<String>,
     pub(in crate::gateway) action: Action,
@@ -71,8 +73,9 @@ pub(in crate::gateway) async fn fold(
     if !is_recorded {
         return Err("store");
     }
-    let sizes = turn.sizes.ok_or("engine")?;
-    Ok(Folded { body: turn.body.into_owned(), checkpoint, action: turn.action, sizes, session: name })
+    let (sizes, original_bytes) = (turn.sizes.ok_or("engine")?, text.len());
+    let body = turn.body.into_owned();
+    Ok(Folded { body, original_bytes, checkpoint, action: turn.action, sizes, session: name })
 }
 
 impl Due {
@@ -94,8 +97,8 @@ impl Folded {
 
     /// The block that a Messages client is handed; nothing where too little was gained to tell.
     pub(in crate::gateway) fn block(&self, seal: &Seal) -> Option<Value> {
-        let Sizes { whole, sent } = self.sizes;
-        if sent > whole.share(0.9) {
+        // In bytes: tokens are scaled to the upstream's own counts, which need not mean anything.
+        if self.body.len() as f64 > 0.9 * self.original_bytes as f64 {
             return None;
         }
         let (transcript, _) = wire::parse(Dialect::Messages, &self.body).ok()?;
