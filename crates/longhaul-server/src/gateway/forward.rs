@@ -136,9 +136,17 @@ pub(super) fn outgoing(headers: &HeaderMap) -> HeaderMap {
     for name in &ours {
         headers.remove(name);
     }
-    // The pass of the dashboard is nobody else's; what other pages of this machine set goes with it.
+    let cookies: Vec<HeaderValue> = headers.get_all(COOKIE).iter().filter_map(foreign_cookies).collect();
     headers.remove(COOKIE);
+    headers.extend(cookies.into_iter().map(|cookies| (COOKIE, cookies)));
     headers
+}
+
+/// Returns the cookies of a header without the dashboard's own, which no upstream is shown; none if no other is left.
+fn foreign_cookies(cookies: &HeaderValue) -> Option<HeaderValue> {
+    let pairs = cookies.as_bytes().split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+    let foreign: Vec<&[u8]> = pairs.filter(|pair| !pair.is_empty() && !names_ours(pair)).collect();
+    if foreign.is_empty() { None } else { HeaderValue::from_bytes(&foreign.join(&b"; "[..])).ok() }
 }
 
 /// The path of a request, and what stands behind it.

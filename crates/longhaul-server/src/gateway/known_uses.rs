@@ -28,7 +28,9 @@ impl KnownUses {
 
     /// Replaces reserved tokens by spent ones.
     pub(super) fn replace(&self, key: KeyId, day: Day, reserved: Tokens, spent: Tokens) {
-        let total = self.used(key, day) + spent - reserved;
-        self.set(key, day, total);
+        let mut totals = self.totals();
+        let known = totals.entry(key).or_insert((day, Tokens::ZERO));
+        let before = if known.0 == day { known.1 } else { Tokens::ZERO };
+        *known = (day, before + spent - reserved);
     }
 }

@@ -58,6 +58,22 @@ async fn unknown_routes_methods_queries_and_headers_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_upstream_is_shown_the_dashboards_cookie() {
+    let (echo, ground) = ground().await;
+    for (sent, shown) in [
+        ("longhaul_pass=secret", None),
+        ("a=1; longhaul_pass=secret; b=2", Some("a=1; b=2")),
+        ("Longhaul_Pass=secret;a=1", Some("a=1")),
+        ("a=1; b=2", Some("a=1; b=2")),
+    ] {
+        let request = ground.http.get(format!("{}/v1/models", ground.url)).header("cookie", sent);
+        assert_eq!(request.send().await.unwrap().status(), 200);
+        let took = echo.last();
+        assert_eq!(took.headers.get("cookie").map(|cookie| cookie.to_str().unwrap()), shown, "{sent}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_path_leads_elsewhere() {
     let (echo, ground) = ground().await;
     for (target, host) in [
