@@ -61,34 +61,31 @@ impl Rewritten {
 
     /// This word of the input as it reads without percent-encoding, however often that was done to it.
     pub(super) fn decoded(input: &[u8], word: Range<usize>) -> Self {
-        let mut decoded = Self { text: Vec::with_capacity(word.len()), stretches: vec![(0, word.start)] };
-        let mut at = word.start;
-        while let Some(percent) = memchr::memchr(b'%', &input[at..word.end]).map(|found| at + found) {
-            decoded.text.extend_from_slice(&input[at..percent]);
-            at = if let Some((byte, length)) = escape(&input[percent..word.end]) {
-                decoded.put(&[byte], percent + length);
-                percent + length
-            } else {
-                decoded.text.push(b'%');
-                percent + 1
-            };
-        }
-        decoded.text.extend_from_slice(&input[at..word.end]);
-        decoded
+        Self::without_escapes(input, word, b'%', escape)
     }
 
     /// This word of the input as it reads without the escapes of a string.
     pub(super) fn unescaped(input: &[u8], word: Range<usize>) -> Self {
+        Self::without_escapes(input, word, b'\\', disguised::escape)
+    }
+
+    /// This word of the input with the bytes that escapes stand for in their place. An escape begins with `sign`.
+    fn without_escapes(
+        input: &[u8],
+        word: Range<usize>,
+        sign: u8,
+        escape: impl Fn(&[u8]) -> Option<(u8, usize)>,
+    ) -> Self {
         let mut read = Self { text: Vec::with_capacity(word.len()), stretches: vec![(0, word.start)] };
         let mut at = word.start;
-        while let Some(slash) = memchr::memchr(b'\\', &input[at..word.end]).map(|found| at + found) {
-            read.text.extend_from_slice(&input[at..slash]);
-            at = if let Some((byte, length)) = disguised::escape(&input[slash..word.end]) {
-                read.put(&[byte], slash + length);
-                slash + length
+        while let Some(start) = memchr::memchr(sign, &input[at..word.end]).map(|found| at + found) {
+            read.text.extend_from_slice(&input[at..start]);
+            at = if let Some((byte, length)) = escape(&input[start..word.end]) {
+                read.put(&[byte], start + length);
+                start + length
             } else {
-                read.text.push(b'\\');
-                slash + 1
+                read.text.push(sign);
+                start + 1
             };
         }
         read.text.extend_from_slice(&input[at..word.end]);

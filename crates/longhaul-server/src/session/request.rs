@@ -232,14 +232,8 @@ impl Session {
         touch: &mut Touch<'_>,
         said: &mut Said<'_>,
     ) -> Turn<'b> {
-        let own;
-        let seen = match &request.view {
-            Cow::Borrowed(_) => request.transcript,
-            Cow::Owned(view) => {
-                own = wire::parse(request.transcript.dialect, view);
-                own.as_ref().map_or(request.transcript, |(seen, _)| seen)
-            }
-        };
+        let view = request.parsed_view();
+        let seen = view.as_ref().unwrap_or(request.transcript);
         let size = self.measure(&request, seen);
         let Size { count, measured } = size;
         let load = self.load(&request, seen, measured.tokens);
@@ -322,14 +316,8 @@ impl Session {
         let host = Arc::clone(&self.host);
         let mut said = Said::to(&*host);
         let request = self.open(incoming, now, &mut said).await?;
-        let own;
-        let seen = match &request.view {
-            Cow::Borrowed(_) => request.transcript,
-            Cow::Owned(view) => {
-                own = wire::parse(request.transcript.dialect, view);
-                own.as_ref().map_or(request.transcript, |(seen, _)| seen)
-            }
-        };
+        let view = request.parsed_view();
+        let seen = view.as_ref().unwrap_or(request.transcript);
         let size = self.measure(&request, seen);
         let load = self.load(&request, seen, size.measured.tokens);
         let threshold = load.threshold(request.engine.starts_at(&request.policy), &request.policy);

@@ -8,7 +8,7 @@ use longhaul_engine::ledger::Ledger;
 use longhaul_engine::plan::{Engine, Load};
 use longhaul_engine::policy::Policy;
 use longhaul_engine::transcript::{Speaker, Unit, UnitKind};
-use longhaul_engine::{Refused, Rewrite, Tokens, Transcript};
+use longhaul_engine::{Refused, Rewrite, Tokens, Transcript, wire};
 
 use super::command::Compress;
 use super::gauge::{Count, Measured};
@@ -38,6 +38,16 @@ pub(super) struct Request<'r, 'b> {
     pub(super) view: Cow<'b, str>,
     /// Whether the user has undone a compaction and asked for none since.
     pub(super) is_undone: bool,
+}
+
+impl Request<'_, '_> {
+    /// Parses the view, where earlier decisions make it another text than the client's.
+    pub(super) fn parsed_view(&self) -> Option<Transcript<'_>> {
+        match &self.view {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(view) => wire::parse(self.transcript.dialect, view).ok().map(|(view, _)| view),
+        }
+    }
 }
 
 /// What is known of its size.
